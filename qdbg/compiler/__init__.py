@@ -1,0 +1,1 @@
+"""CUDA -> PTX -> typed IR -> machine program, and netlist -> layers -> checkpoint."""

@@ -1,0 +1,250 @@
+"""The machine's instruction set: what a warp does in one instruction, and how a program is laid out.
+
+**State.**  Every lane has 32 vector registers and `slots` divergence bits.  The warp has 128
+uniform registers (constants, parameters, values equal in all lanes), a pc, and the memory.
+
+**Execution.**  A *vector* instruction runs once for every active lane, lowest lane first, a lane a
+pass; a *uniform* one (its destination is a uniform register) once for the warp.  A lane is active
+when it exists and every divergence bit in the instruction's `care` pattern equals the pattern's
+value; a bit that was never written, or cleared by `CLR`, matches both.  Control instructions take
+one pass.  No vector instruction may be reached with no active lane: `BR` in front of a block sees
+to that.
+
+**Arithmetic.**  One multiplier-adder serves ADD, SUB, MAD and addresses: P = A*B + C + E modulo
+2^32, where the immediate is B when `immediate_is_b` is set and the addend E otherwise.
+
+**Layout.**  The program is divided into lines of 16.  Control passes from one instruction to the
+next by a clock that cannot cross a line, so the last instruction of a line must not fall through:
+the assembler puts a BR there.  An instruction that produces vector values and is followed by one
+with another pattern must be marked `unchained` (its last lane then takes one more token).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import IntEnum, IntFlag
+from typing import NamedTuple
+
+
+class Op(IntEnum):
+    """Operation codes; A, B, C are the operands, D the destination."""
+
+    NOP = 0  #: does nothing and emits STEP; what an unwritten row of the program reads as
+    MAD = 1  #: D = A*B + C + E
+    ADD = 2  #: D = (A << scale) + C + E
+    SUB = 3  #: D = C - A + E
+    AND = 4  #: D = A & B
+    OR = 5  #: D = A | B
+    XOR = 6  #: D = A ^ B
+    SHL = 7  #: D = A << B, 0 from 32 on (B unsigned)
+    SHRU = 8  #: D = A >> B, logical, 0 from 32 on
+    SHRS = 9  #: D = A >> B, arithmetic, the sign from 32 on
+    PICK = 10  #: D = A if A cond B else B (minimum and maximum)
+    SET = 11  #: D = 1 if A cond B else 0
+    SEL = 12  #: D = A if C & 1 else B
+    SX8 = 13  #: D = sign extension of A's low 8 bits
+    SX16 = 14  #: D = sign extension of A's low 16 bits
+    LD = 15  #: D = memory[(A << scale) + C + E]
+    ST = 16  #: memory[(A << scale) + C + E] = the register named by `dst`
+    BR = 17  #: to `target` if any lane is active under the pattern, else to `skip`
+    CBR = 18  #: each active lane's bit in slot `slot` becomes (A cond B)
+    UBR = 19  #: to `target` if A cond B (uniform operands), else to the next instruction
+    CLR = 20  #: forget the bits of slot `slot` in every lane
+    HALT = 21  #: end of the launch
+    TRAP = 22  #: the first active lane traps with the reason in the low bits of the immediate
+
+
+class Cond(IntFlag):
+    """A condition is any union of LT, EQ and GT; SIGNED chooses the order."""
+
+    LT = 1
+    EQ = 2
+    GT = 4
+    SIGNED = 8
+
+
+class Trap(IntEnum):
+    """Why a lane trapped."""
+
+    OUT_OF_BOUNDS = 0  #: the word is not part of any allocation
+    MISALIGNED = 1  #: the address is not a multiple of 4
+    UNSUPPORTED = 2  #: a PTX instruction that the machine lacks was executed
+    USER = 3  #: the PTX instruction `trap`, or a barrier that can never complete
+
+
+#: Operations with a result for every active lane, or for the warp.
+VALUE_OPS = frozenset(range(Op.MAD, Op.LD + 1))
+#: Operations that run once for every active lane (unless the destination is uniform).
+LANE_OPS = VALUE_OPS | {Op.ST, Op.CBR}
+#: P = (A << scale) + C + E, where an immediate is always the addend.
+ADDRESS_OPS = frozenset({Op.ADD, Op.LD, Op.ST})
+
+
+class Reg(NamedTuple):
+    """An operand: uniform register, vector register, lane number, or nothing (reads as 0)."""
+
+    index: int
+    uniform: bool = False
+
+    @property
+    def code(self) -> int:
+        """The 8-bit field of the instruction word."""
+        return self.index | (0x80 if self.uniform else 0)
+
+    def __str__(self) -> str:
+        if self == NONE:
+            return "-"
+        if self == LANE_INDEX:
+            return "lane"
+        return f"{'u' if self.uniform else 'v'}{self.index}"
+
+
+#: As an operand: the lane's own number.
+LANE_INDEX = Reg(32)
+#: As an operand reads as 0; as a destination discards.
+NONE = Reg(127)
+
+
+class Pattern(NamedTuple):
+    """Which lanes are active: those whose slot bits agree with `value` wherever `care` is set."""
+
+    care: int = 0
+    value: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Instr:
+    """One machine instruction.
+
+    `ptx` lists the indices of the PTX instructions whose work it does (addresses fold into the load
+    that uses them); `result` names the PTX register it writes.  `dst` of ST is the data register.
+    """
+
+    op: Op
+    dst: Reg = NONE
+    a: Reg = NONE
+    b: Reg = NONE
+    c: Reg = NONE
+    immediate: int = 0
+    immediate_is_b: bool = False
+    scale: int = 0
+    cond: Cond = Cond(0)
+    slot: int = 0
+    target: int = 0
+    skip: int = 0
+    pattern: Pattern = Pattern()
+    unchained: bool = False
+    ptx: tuple[int, ...] = ()
+    result: str | None = None
+
+    @property
+    def uniform(self) -> bool:
+        """Runs once for the warp rather than once a lane."""
+        return self.op not in LANE_OPS or (self.op in VALUE_OPS and self.dst.uniform)
+
+    def __str__(self) -> str:
+        parts = [str(r) for r in (self.dst, self.a, self.b, self.c)]
+        if self.op in (Op.CBR, Op.CLR):
+            parts[0] = f"slot{self.slot}"
+        if self.immediate or self.immediate_is_b:
+            parts.append(f"{'b' if self.immediate_is_b else 'e'}={self.immediate & 0xFFFFFFFF:#x}")
+        if self.scale:
+            parts.append(f"<<{self.scale}")
+        if self.cond:
+            parts.append(str(self.cond.name or self.cond).replace("|", "+"))
+        if self.op in (Op.BR, Op.UBR):
+            parts.append(f"-> {self.target}")
+        if self.op is Op.BR:
+            parts.append(f"else {self.skip}")
+        if self.pattern.care:
+            parts.append(f"if {self.pattern.value:b}/{self.pattern.care:b}")
+        if self.unchained:
+            parts.append("unchained")
+        return f"{self.op.name.lower():5}" + " ".join(parts)
+
+
+@dataclass(frozen=True, slots=True)
+class Field:
+    """Bits [low, low+width) of the 66-bit instruction word."""
+
+    low: int
+    width: int
+
+
+#: The instruction word.  BR keeps its target in `dst` and its skip address in `a` (bit 8 of each in
+#: `target8` and the low bit of `scale`); comparisons keep their condition in `c`; the destination of
+#: the instruction before stands in `before`, so that a result can still be written once the pc moved on.
+FIELDS = {
+    "op": Field(0, 5),
+    "a": Field(5, 8),
+    "b": Field(13, 8),
+    "c": Field(21, 8),
+    "dst": Field(29, 8),
+    "before": Field(37, 8),
+    "care": Field(45, 8),
+    "value": Field(53, 8),
+    "scale": Field(61, 2),
+    "immb": Field(63, 1),
+    "unchained": Field(64, 1),
+    "target8": Field(65, 1),
+}
+WORD_BITS = 66
+#: `dst` of CBR and CLR is SLOT_BASE + slot: no register has that number.
+SLOT_BASE = 64
+CONDITION_OPS = frozenset({Op.PICK, Op.SET, Op.CBR, Op.UBR})
+
+
+def encode(instr: Instr, before: Instr | None) -> int:
+    """The 66-bit word of `instr`, which follows `before` in straight-line code."""
+    fields = {
+        "op": int(instr.op),
+        "a": instr.a.code,
+        "b": instr.b.code,
+        "c": int(instr.cond) if instr.op in CONDITION_OPS else instr.c.code,
+        "dst": _destination(instr),
+        "before": _destination(before) if before else NONE.code,
+        "care": instr.pattern.care,
+        "value": instr.pattern.value,
+        "scale": instr.scale,
+        "immb": int(instr.immediate_is_b),
+        "unchained": int(instr.unchained),
+    }
+    if instr.op in (Op.BR, Op.UBR):
+        fields["target8"] = instr.target >> 8
+    if instr.op is Op.BR:
+        fields["a"], fields["scale"] = instr.skip & 0xFF, instr.skip >> 8
+    word = 0
+    for name, content in fields.items():
+        field_ = FIELDS[name]
+        if not 0 <= content < 1 << field_.width:
+            raise ValueError(f"{name}={content} does not fit {field_.width} bits in {instr}")
+        word |= content << field_.low
+    return word
+
+
+def _destination(instr: Instr) -> int:
+    if instr.op in (Op.CBR, Op.CLR):
+        return SLOT_BASE + instr.slot
+    if instr.op in (Op.BR, Op.UBR):
+        return instr.target & 0xFF
+    return instr.dst.code
+
+
+@dataclass(frozen=True, slots=True)
+class Program:
+    """A kernel compiled for one launch geometry.
+
+    `code[pc]` is the instruction at pc; `uniforms` holds initial values of uniform registers that
+    depend on nothing but code and geometry, `parameters` says which uniform register starts as
+    which 32-bit word of the parameter space, `geometry` likewise for grid and block dimensions.
+    `locations` maps a PTX register to the machine register that it lives in; registers absent from
+    it were folded into other instructions.
+    """
+
+    code: tuple[Instr, ...]
+    entry: int = 0
+    uniforms: dict[int, int] = field(default_factory=dict)
+    parameters: dict[int, int] = field(default_factory=dict)
+    locations: dict[str, Reg] = field(default_factory=dict)
+    #: Uniform registers that hold the block index, x, y, z (absent where the kernel runs one block).
+    block_index: dict[str, int] = field(default_factory=dict)

@@ -1,0 +1,1 @@
+"""PTX front end: text -> typed, immutable IR -> control flow."""
