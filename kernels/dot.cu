@@ -9,7 +9,8 @@
 // qdbg: launch dot<<<1, 4>>>(a = i32[1, 2, 3], b = i32[4, 5, 6], out = i32[1], n = 3)
 // qdbg: expect out = i32[32]
 //
-// qdbg: launch dot<<<1, 4>>>(a = i32[3, -1, 4, -1, 5, -9, 2, -6, 5, -3], b = i32[2, 7, -1, 8, 2, 8, 1, 8, 2, 8], out = i32[1], n = 10)
+// qdbg: launch dot<<<1, 4>>>(a = i32[3, -1, 4, -1, 5, -9, 2, -6, 5, -3],
+// qdbg:                      b = i32[2, 7, -1, 8, 2, 8, 1, 8, 2, 8], out = i32[1], n = 10)
 // qdbg: expect out = i32[-135]
 
 __global__ void dot(const int *a, const int *b, int *out, int n)

@@ -28,7 +28,8 @@ C_TYPES = {
 }  # fmt: skip
 SCHEDULES = 3
 
-LAUNCH = re.compile(r"//\s*qdbg:\s*launch\s+(\w+)\s*<<<(.*?)>>>\s*\((.*)\)\s*$")
+COMMENT = re.compile(r"//\s*qdbg:(.*)$")
+LAUNCH = re.compile(r"\s*launch\s+(\w+)\s*<<<(.*?)>>>\s*\((.*)\)\s*$")
 EXPECT = re.compile(r"(//\s*qdbg:\s*expect\s+(\w+)\s*=\s*)(.*)$")
 ARRAY = re.compile(r"(\w+)\[(.*?)\](?:\s*=\s*(\S+))?$")
 
@@ -58,12 +59,17 @@ def split(text: str) -> list[str]:
 def read_launches(text: str) -> list[Launch]:
     """The launches of a kernel file, in order."""
     launches: list[Launch] = []
+    statement = ""
     for line in text.splitlines():
-        if match := LAUNCH.search(line):
+        if match := COMMENT.match(line):
+            statement += match[1]
+        if match := LAUNCH.match(statement):
+            statement = ""
             pairs = (argument.split("=", 1) for argument in split(match[3]))
             arguments = {name.strip(): value.strip() for name, value in pairs}
             launches.append(Launch(match[1], split(match[2]), arguments))
-        elif match := EXPECT.search(line):
+        elif match := EXPECT.match(line):
+            statement = ""
             launches[-1].expected.append(match[2])
     return launches
 
@@ -138,7 +144,7 @@ def main() -> int:
     parser.add_argument("oracle", type=Path)
     parser.add_argument("kernels", type=Path, nargs="*")
     parser.add_argument("--check", action="store_true")
-    args = parser.parse_args()
+    args = parser.parse_intermixed_args()
     stale = 0
     for kernel in args.kernels or sorted((ROOT / "kernels").rglob("*.cu")):
         text = rewrite(kernel, args.oracle)

@@ -5,7 +5,8 @@
 //
 // PTX families (ptx-coverage): A.
 //
-// qdbg: launch early_exit<<<1, 4>>>(rows = i32[1, 2, 3, 4, 5, -1, 7, -2, 8, 0, 9, 9, 6, 999, 1, 1], out = i32[4] = -1, width = 4)
+// qdbg: launch early_exit<<<1, 4>>>(rows = i32[1, 2, 3, 4, 5, -1, 7, -2, 8, 0, 9, 9, 6, 999, 1, 1],
+// qdbg:                             out = i32[4] = -1, width = 4)
 // qdbg: expect out = i32[10, 12, 8, -1]
 
 #define POISON 999

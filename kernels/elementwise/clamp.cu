@@ -4,7 +4,8 @@
 //
 // PTX families (ptx-coverage): A.
 //
-// qdbg: launch clamp<<<1, 8>>>(x = i32[-100, -3, 0, 7, 50, 2147483647, -2147483648, 9], signed_out = i32[8], unsigned_out = u32[8], lo = -5, hi = 40)
+// qdbg: launch clamp<<<1, 8>>>(x = i32[-100, -3, 0, 7, 50, 2147483647, -2147483648, 9],
+// qdbg:                        signed_out = i32[8], unsigned_out = u32[8], lo = -5, hi = 40)
 // qdbg: expect signed_out = i32[-5, -3, 0, 7, 40, 40, -5, 9]
 // qdbg: expect unsigned_out = u32[4294967196, 4294967291, 7, 7, 50, 2147483647, 2147483648, 9]
 

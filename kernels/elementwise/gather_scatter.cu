@@ -4,7 +4,9 @@
 //
 // PTX families (ptx-coverage): A.
 //
-// qdbg: launch gather_scatter<<<1, 8>>>(data = i32[10, 11, 12, 13, 14, 15, 16, 17], index = i32[3, 7, 0, 5, 1, 6, 2, 4], gathered = i32[8], scattered = i32[8], n = 8)
+// qdbg: launch gather_scatter<<<1, 8>>>(data = i32[10, 11, 12, 13, 14, 15, 16, 17],
+// qdbg:                                 index = i32[3, 7, 0, 5, 1, 6, 2, 4], gathered = i32[8],
+// qdbg:                                 scattered = i32[8], n = 8)
 // qdbg: expect gathered = i32[13, 17, 10, 15, 11, 16, 12, 14]
 // qdbg: expect scattered = i32[12, 14, 16, 10, 17, 13, 15, 11]
 

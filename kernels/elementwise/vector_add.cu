@@ -4,7 +4,8 @@
 //
 // PTX families (ptx-coverage): A.
 //
-// qdbg: launch vector_add<<<1, 8>>>(a = i32[1, 2, 3, 4, 5], b = i32[10, -20, 30, -40, 2147483647], c = i32[5], n = 5)
+// qdbg: launch vector_add<<<1, 8>>>(a = i32[1, 2, 3, 4, 5], b = i32[10, -20, 30, -40, 2147483647],
+// qdbg:                             c = i32[5], n = 5)
 // qdbg: expect c = i32[11, -18, 33, -36, -2147483644]
 
 __global__ void vector_add(const int *a, const int *b, int *c, int n)

@@ -2,7 +2,8 @@
 //
 // PTX families (ptx-coverage): A.
 //
-// qdbg: launch fnv1a<<<1, 4>>>(message = u32[1819043176, 1998597231, 1819438967, 100, 0, 4294967295, 1, 2], out = u32[4], words = 2)
+// qdbg: launch fnv1a<<<1, 4>>>(message = u32[1819043176, 1998597231, 1819438967, 100, 0, 4294967295, 1, 2],
+// qdbg:                        out = u32[4], words = 2)
 // qdbg: expect out = u32[475909080, 1991633937, 3025216001, 3738734694]
 
 __global__ void fnv1a(const unsigned *message, unsigned *out, int words)

@@ -2,7 +2,8 @@
 //
 // PTX families (ptx-coverage): A.
 //
-// qdbg: launch xorshift<<<1, 4>>>(seed = u32[1, 2463534242, 3735928559, 4294967295], out = u32[4], rounds = 5)
+// qdbg: launch xorshift<<<1, 4>>>(seed = u32[1, 2463534242, 3735928559, 4294967295], out = u32[4],
+// qdbg:                           rounds = 5)
 // qdbg: expect out = u32[2398689233, 3532304609, 1745748808, 2049502865]
 
 __global__ void xorshift(const unsigned *seed, unsigned *out, int rounds)

@@ -5,7 +5,8 @@
 //
 // PTX families (ptx-coverage): A, C (shared memory and barriers).
 //
-// qdbg: launch block_max<<<2, 8>>>(x = i32[3, 9, -4, 12, 5, 5, 0, 7, -8, -3, -90, -7, -2, -41, -6], out = i32[2], n = 15)
+// qdbg: launch block_max<<<2, 8>>>(x = i32[3, 9, -4, 12, 5, 5, 0, 7, -8, -3, -90, -7, -2, -41, -6],
+// qdbg:                            out = i32[2], n = 15)
 // qdbg: expect out = i32[12, -2]
 
 __global__ void block_max(const int *x, int *out, int n)

@@ -2,7 +2,8 @@
 //
 // PTX families (ptx-coverage): A.
 //
-// qdbg: launch serial_sum<<<1, 4>>>(x = i32[4, -8, 15, 16, -23, 42, 7, 1, 0, 100000, -1, 3], n = 12, sum = i32[1], largest = i32[1])
+// qdbg: launch serial_sum<<<1, 4>>>(x = i32[4, -8, 15, 16, -23, 42, 7, 1, 0, 100000, -1, 3], n = 12,
+// qdbg:                             sum = i32[1], largest = i32[1])
 // qdbg: expect sum = i32[100056]
 // qdbg: expect largest = i32[100000]
 

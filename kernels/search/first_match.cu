@@ -2,7 +2,8 @@
 //
 // PTX families (ptx-coverage): A.
 //
-// qdbg: launch first_match<<<1, 4>>>(text = i32[1, 2, 1, 3, 1, 2, 2, 1, 3, 3, 1, 2], n = 12, first = 1, second = 3, found = i32[4])
+// qdbg: launch first_match<<<1, 4>>>(text = i32[1, 2, 1, 3, 1, 2, 2, 1, 3, 3, 1, 2], n = 12, first = 1,
+// qdbg:                              second = 3, found = i32[4])
 // qdbg: expect found = i32[-1, -1, 2, 7]
 
 __global__ void first_match(const int *text, int n, int first, int second, int *found)

@@ -1,0 +1,63 @@
+"""How a command fails: one sentence on stderr, an exit status, with --json an object on stdout too."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import traceback
+from enum import IntEnum
+
+import click
+
+
+class Exit(IntEnum):
+    """Exit statuses of every command."""
+
+    OK = 0  #: exact and as expected
+    MISMATCH = 1  #: engine and interpreter, or result and expectation, disagree
+    USAGE = 2  #: wrong usage, unreadable or uncompilable input
+    UNSUPPORTED = 3  #: the kernel needs something that is not supported, or trapped
+    INTERRUPTED = 130  #: ctrl+c
+
+
+class Failure(Exception):
+    """Ends the command with this sentence and this status."""
+
+    def __init__(self, sentence: str, status: Exit = Exit.USAGE):
+        super().__init__(sentence)
+        self.status = status
+
+
+def describe(error: Exception) -> tuple[str, Exit]:
+    """The sentence and the exit status for whatever ended a command."""
+    # The classes below live in modules that a command may never have needed: look, do not load.
+    from qdbg.cli.errors import status_of
+
+    if isinstance(error, Failure):
+        return str(error), error.status
+    if isinstance(error, click.exceptions.Abort):
+        return "interrupted", Exit.INTERRUPTED
+    if isinstance(error, click.exceptions.NoArgsIsHelpError):
+        click.echo(error.message, err=True)
+        return "name a kernel (a .cu or .ptx file) or a command", Exit.USAGE
+    if isinstance(error, click.ClickException):
+        return error.format_message().rstrip("."), Exit.USAGE
+    if (status := status_of(error)) is not None:
+        return str(error), status
+    if isinstance(error, OSError):
+        return f"{error.filename}: {error.strerror}" if error.filename else str(error), Exit.USAGE
+    if os.environ.get("QDBG_TRACEBACK"):
+        traceback.print_exception(error)
+    what = f"{type(error).__name__}: {error}".rstrip(": ")
+    return f"internal error, please report it (QDBG_TRACEBACK=1 shows where): {what}", Exit.USAGE
+
+
+def report(sentence: str, status: Exit, as_json: bool) -> int:
+    """Print the failure, once for people and, with --json, once for programs."""
+    sentence = " ".join(sentence.split("\n")) if as_json else sentence
+    click.echo(f"qdbg: {sentence}", err=True)
+    if as_json:
+        click.echo(json.dumps({"error": sentence}))
+    sys.stdout.flush()
+    return int(status)
