@@ -1,0 +1,158 @@
+"""Where a launch's arrays and a module's variables lie in memory.
+
+One flat address space holds everything: arrays of the launch from `BASE` on, then the module's
+`.global` and `.const` variables, then the shared memory of the running block.  Every piece starts at a
+multiple of 16 and is followed by at least one unallocated word, so that running over an end faults.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from qdbg.compiler.machine.config import MEMORY_BASE
+from qdbg.compiler.ptx.ir import (
+    Address,
+    Arguments,
+    Function,
+    Module,
+    Operand,
+    Space,
+    Symbol,
+    Variable,
+    Vector,
+)
+
+BASE = MEMORY_BASE
+_ALIGN = 16
+_GAP = 4
+_NUMPY_TYPES = {
+    **{f"{kind}{bits}": f"<u{bits // 8}" for kind in "bu" for bits in (8, 16, 32, 64)},
+    **{f"s{bits}": f"<i{bits // 8}" for bits in (8, 16, 32, 64)},
+    "f32": "<f4",
+    "f64": "<f8",
+}
+
+
+@dataclass(frozen=True, eq=False)
+class Allocation:
+    """A named piece of memory: `data` is its content before the launch, one-dimensional."""
+
+    name: str
+    address: int
+    data: NDArray[np.generic]
+    space: Space = "global"
+
+    @property
+    def size(self) -> int:
+        """Bytes."""
+        return int(self.data.nbytes)
+
+    @property
+    def end(self) -> int:
+        """The first byte past the piece."""
+        return self.address + self.size
+
+
+@dataclass
+class Layout:
+    """Hands out addresses from `BASE` upwards and keeps what lies where."""
+
+    allocations: list[Allocation] = field(default_factory=list)
+    symbols: dict[str, int] = field(default_factory=dict)
+    end: int = BASE
+
+    def place(self, name: str, data: NDArray[np.generic], space: Space = "global") -> Allocation:
+        """Put an array at the next free address."""
+        allocation = Allocation(name, self.end, data, space)
+        self.allocations.append(allocation)
+        self.end = _round_up(allocation.end + _GAP, _ALIGN)
+        return allocation
+
+    def place_variables(self, module: Module, kernel: Function) -> None:
+        """Put the module variables that `kernel` can reach, with initial values and addresses filled in."""
+        reached = _reachable(module, kernel)
+        contents: list[tuple[Variable, NDArray[np.uint8]]] = []
+        for variable in module.variables:
+            if variable.space not in ("global", "const") or variable.name not in reached:
+                continue
+            content = np.zeros(variable.size, np.uint8)
+            initial = np.frombuffer(variable.init or b"", np.uint8)
+            content[: len(initial)] = initial
+            dtype = np.dtype(_NUMPY_TYPES.get(variable.type, "<u1"))
+            placed = self.place(variable.name, content.view(dtype), variable.space)
+            self.symbols[variable.name] = placed.address
+            contents.append((variable, content))
+        for variable, content in contents:
+            for relocation in variable.relocations:
+                address = self.symbols.get(relocation.symbol, 0) + relocation.addend
+                encoded = np.frombuffer(address.to_bytes(8, "little"), np.uint8)[: relocation.size]
+                content[relocation.offset : relocation.offset + relocation.size] = encoded
+
+    def place_shared(self, module: Module, kernel: Function, dynamic: int) -> int:
+        """Lay the block's shared variables out; returns the bytes of the window, which starts at `end`.
+
+        Their symbols count from the start of the window.  All `extern .shared` arrays are one: the
+        dynamic part, behind the static ones (PTX ISA, "Shared State Space").
+        """
+        scopes = [module.variables, kernel.variables]
+        scopes += [f.variables for f in module.functions if not f.is_entry]
+        shared = [v for scope in scopes for v in scope if v.space == "shared"]
+        reached = _reachable(module, kernel)
+        size = 0
+        for variable in shared:
+            if variable.name in reached and not (variable.external or variable.size == 0):
+                offset = _round_up(size, max(variable.align, 1))
+                self.symbols[variable.name] = offset
+                size = offset + variable.size
+        outer = [v for v in shared if v.external or v.size == 0]
+        if outer or dynamic:
+            start = _round_up(size, max([_ALIGN, *(v.align for v in outer)]))
+            self.symbols.update({v.name: start for v in outer})
+            size = start + dynamic
+        return size
+
+
+def parameter_offsets(parameters: Iterable[Variable]) -> dict[str, int]:
+    """The byte offset of each parameter in the parameter space (PTX ISA, "Kernel Function Parameters")."""
+    offsets: dict[str, int] = {}
+    end = 0
+    for parameter in parameters:
+        offsets[parameter.name] = _round_up(end, max(parameter.align, 1))
+        end = offsets[parameter.name] + parameter.size
+    return offsets
+
+
+def _round_up(value: int, multiple: int) -> int:
+    return -(-value // multiple) * multiple
+
+
+def _reachable(module: Module, kernel: Function) -> set[str]:
+    """Names of the symbols that the kernel, a device function, or a reachable initialiser mentions."""
+    names: set[str] = set()
+    for function in (kernel, *(f for f in module.functions if not f.is_entry)):
+        for instruction in function.body:
+            names.update(_symbols(instruction.operands))
+    variables = {v.name: v for v in module.variables}
+    pending = list(names)
+    while pending:
+        variable = variables.get(pending.pop())
+        for relocation in variable.relocations if variable else ():
+            if relocation.symbol not in names:
+                names.add(relocation.symbol)
+                pending.append(relocation.symbol)
+    return names
+
+
+def _symbols(operands: Iterable[Operand | None]) -> Iterator[str]:
+    for operand in operands:
+        match operand:
+            case Symbol(name):
+                yield name
+            case Address(base=Symbol(name)):
+                yield name
+            case Vector(elements) | Arguments(elements):
+                yield from _symbols(elements)
