@@ -149,7 +149,7 @@ class Cursor:
     def error(self, message: str, token: Token | None = None) -> PtxError:
         """The error that `message` holds at `token` (default: the next one)."""
         token = token or self.token
-        if token.kind == "end":
+        if token.end == len(self.text):  # nothing follows: perhaps half a token, perhaps the end token
             cause = f"the file ends while reading {self._reading[-1]}"
             return PtxError(self.path, token.line, f"{cause}; it was probably cut short")
         return PtxError(
