@@ -1,0 +1,114 @@
+"""Which lanes are active, which one runs in this pass, and which one the token's result belongs to."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from qdbg.compiler.hardware.heads import Data, Head
+from qdbg.compiler.hardware.netlist import Netlist, scale
+from qdbg.compiler.hardware.signals import Linear, Signal, equals, total
+from qdbg.compiler.machine.config import MachineConfig
+from qdbg.compiler.machine.fetch import Fetch
+from qdbg.compiler.machine.inputs import TAKEN, Inputs
+from qdbg.compiler.machine.vocabulary import Kind
+
+#: More than any rank: taken off a gate, it switches a unit off and keeps its sums below 256.
+OFF = 64
+
+
+@dataclass
+class Lanes:
+    """run[k]: lane k executes in this pass; write[k]: the token's result is lane k's; final: no
+    active lane follows the one that runs; none: every active lane is done; some: any is left."""
+
+    run: list[Signal]
+    write: list[Signal]
+    final: Signal
+    none: Signal
+    some: Signal
+
+
+def lanes(net: Netlist, config: MachineConfig, tokens: Inputs, fetched: Fetch) -> Lanes:
+    """Divergence bits, active mask, and the choice of a lane by rank."""
+    off = [net.signal(f"lanes.off[{k}]", 0, config.slots + 1) for k in range(config.lanes)]
+    for slot in range(config.slots):
+        _slot(net, config, tokens, fetched, slot, off)
+    net.head(
+        Head(
+            "exists",
+            write={0: ()},
+            read={0: ()},
+            data={k: Data((tokens.above[k],)) for k in range(config.lanes)},
+            out={k: {off[k]: 1} for k in range(config.lanes)},
+            enable=tokens.kind[Kind.THREADS],
+            not_before=2,
+        )
+    )
+    active = [
+        net.define(f"lanes.active[{k}]", net.ramp(1 - off[k] - tokens.above[k])) for k in range(config.lanes)
+    ]
+    return _choose(net, config, tokens, fetched, active)
+
+
+def _slot(
+    net: Netlist, config: MachineConfig, tokens: Inputs, fetched: Fetch, slot: int, off: list[Signal]
+) -> None:
+    """One divergence bit of every lane: a head with a row a lane, all read at once.
+
+    A row holds the bit and its negation in two channels; the output gate lets through the one that
+    disagrees with the instruction's pattern.  Row 0 carries the ballast for all.
+    """
+    count = config.lanes
+    clear = fetched.slot_clear[slot] + tokens.kind[Kind.BOOT]
+    write = fetched.slot_write[slot]
+    lane = tokens.payload[:TAKEN]
+    taken = tokens.payload[TAKEN]
+    care, value = fetched.field["care"][slot], fetched.field["value"][slot]
+    data, out, gate = {}, {}, {}
+    for k in range(count):
+        here = equals(lane, k)
+        for channel, outcome, disagrees in ((k, taken, ~value), (count + k, ~taken, value)):
+            data[channel] = Data((write, *here, outcome))
+            out[channel] = {off[k]: 1}
+            gate[channel] = (care, disagrees)
+    net.head(
+        Head(
+            f"slot{slot}",
+            write={0: (clear,), **{1 + k: (write, *equals(lane, k)) for k in range(count)}},
+            read={row: () for row in range(1 + count)},
+            data=data,
+            out=out,
+            gate=gate,
+            enable=clear + write,
+            clear=clear,
+            ballast=clear,
+        )
+    )
+
+
+def _choose(
+    net: Netlist, config: MachineConfig, tokens: Inputs, fetched: Fetch, active: list[Signal]
+) -> Lanes:
+    """The lane that runs is active lane number `done_lanes`; the result is that of the one before."""
+    done = fetched.done_lanes
+    is_result, is_last = tokens.kind[Kind.RESULT], tokens.kind[Kind.LAST]
+    run, write = net.bus("lanes.run", config.lanes), net.bus("lanes.write", config.lanes)
+    for k in range(config.lanes):
+        rank = total(active[:k])
+        net.drive(run[k], _is_zero(net, rank - done, active[k]))
+        net.drive(write[k], _is_zero(net, rank - done + 1, active[k], ~is_result))
+        net.drive(write[k], net.ramp(1 - total(active[k + 1 :]) - OFF * ~is_last, active[k]))
+    left = total(active) - done
+    return Lanes(
+        run, write,
+        net.define("lanes.final", _is_zero(net, left - 1, 1)),
+        net.define("lanes.none", _is_zero(net, left, 1)),
+        net.define("lanes.some", net.step(left, 1)),
+    )  # fmt: skip
+
+
+def _is_zero(net: Netlist, form: Linear, up: Linear | int, off: Linear | None = None):  # type: ignore[no-untyped-def]
+    """`up` where an integer form is 0 (and `off` is 0): a triangle of three ramps."""
+    shift = OFF * off if off is not None else Linear()
+    outer = net.ramp(form + 1 - shift, up) + net.ramp(form - 1 - shift, up)
+    return outer + scale(net.ramp(form - shift, up), -2)
