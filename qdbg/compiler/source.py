@@ -1,0 +1,98 @@
+"""A kernel file as the rest of qdbg sees it: CUDA text, PTX module and the names that a person uses."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from .cuda import compile_cuda
+from .host import kernel_parameters
+from .mangling import display_name
+from .ptx.ir import Function, Instruction, Module
+from .ptx.parser import parse
+
+
+class SourceError(Exception):
+    """A file that cannot be used; `str()` is one sentence."""
+
+
+@dataclass(frozen=True)
+class Source:
+    """A file that was read and, if it was CUDA, compiled.
+
+    `cuda_lines` is None for a PTX file.  `parameter_names` and `display_names` have an entry for every
+    kernel, by its name in the PTX.
+    """
+
+    path: Path
+    cuda_lines: tuple[str, ...] | None
+    ptx: Module
+    parameter_names: dict[str, tuple[str, ...]]
+    text: str
+    display_names: dict[str, str]
+
+    def cuda_line(self, instruction: Instruction) -> int | None:
+        """The 1-based line of the user's own file that an instruction comes from, where it is known."""
+        location = instruction.location
+        if self.cuda_lines is None or location is None:
+            return None
+        file = Path(self.ptx.files.get(location.file, ""))
+        is_own = file.name == self.path.name and location.line <= len(self.cuda_lines)
+        return location.line if is_own else None
+
+
+def load_module(path: Path, opt: int = 3) -> Source:
+    """Reads a `.cu` or `.ptx` file; `opt` is the optimisation level for CUDA (3, 1 or 0).
+
+    Raises:
+        SourceError: for a file that is not there, not text or empty, and for one without a kernel.
+        CompileError: for CUDA that does not compile.
+        PtxError: for PTX that cannot be read.
+    """
+    text = _read(path)
+    if path.suffix == ".ptx":
+        module, written = parse(text, str(path)), []
+    elif path.suffix in (".cu", ".cuh"):
+        module, written = parse(compile_cuda(path, opt), f"{path} (its PTX)"), kernel_parameters(text)
+    else:
+        raise SourceError(f"{path}: a kernel file ends in .cu or .ptx")
+    if not module.kernels:
+        cure = "a template needs an explicit instantiation" if written else "write a __global__ function"
+        raise SourceError(f"{path}: there is no kernel in this file; {cure}")
+    return Source(
+        path=path,
+        cuda_lines=tuple(text.splitlines()) if path.suffix != ".ptx" else None,
+        ptx=module,
+        parameter_names={kernel.name: _parameter_names(kernel, written) for kernel in module.kernels},
+        text=text,
+        display_names={kernel.name: display_name(kernel.name) for kernel in module.kernels},
+    )
+
+
+def _read(path: Path) -> str:
+    """The text of a file that holds any."""
+    try:
+        text = path.read_bytes().decode("utf-8-sig")
+    except FileNotFoundError:
+        raise SourceError(f"{path}: there is no such file") from None
+    except IsADirectoryError:
+        raise SourceError(f"{path}: this is a directory; give a .cu or .ptx file") from None
+    except OSError as error:
+        raise SourceError(f"{path}: the file cannot be read: {error.strerror}") from None
+    except UnicodeDecodeError as error:
+        line = error.object.count(b"\n", 0, error.start) + 1
+        raise SourceError(f"{path}:{line}: this is not UTF-8 text; save the file as UTF-8") from None
+    if "\0" in text:
+        raise SourceError(f"{path}: the file holds zero bytes, so it is not CUDA or PTX text")
+    if not text.strip():
+        raise SourceError(f"{path}: the file is empty")
+    return text
+
+
+def _parameter_names(kernel: Function, written: list[tuple[str, tuple[str | None, ...]]]) -> tuple[str, ...]:
+    """The names of the parameters, from the CUDA source or else from the PTX, where compilers write `k_param_0`."""
+    plain = display_name(kernel.name).partition("<")[0].rpartition("::")[2]
+    count = len(kernel.parameters)
+    names = next((found for name, found in written if name == plain and len(found) == count), (None,) * count)
+    fallback = (parameter.name.removeprefix(f"{kernel.name}_") for parameter in kernel.parameters)
+    return tuple(name or other for name, other in zip(names, fallback, strict=True))
