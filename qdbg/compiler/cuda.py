@@ -12,6 +12,7 @@ import re
 import shutil
 import subprocess
 import tempfile
+from dataclasses import replace
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -108,8 +109,12 @@ def _compile_nvrtc(nvrtc: ModuleType, path: Path, source: DeviceSource, folders:
     if result is None and source.instantiations:
         # What the host code launches may hang on its own constants: without it the rest still compiles.
         result, log = _run_nvrtc(nvrtc, path, source, (), options)
+    if result is None and source.missing:
+        # Not having a header may be the cause, so the compiler must be the one to say so.
+        found = {name: text for name, text in source.headers.items() if name not in source.missing}
+        result, log = _run_nvrtc(nvrtc, path, replace(source, headers=found), (), options)
     if result is None:
-        raise _error(path, log, source.missing)
+        raise _error(path, log)
     return result
 
 
@@ -157,15 +162,13 @@ def _compile_command(path: Path, command: list[str]) -> str:
             check=False,
         )
         if run.returncode or not output.is_file():
-            raise _error(path, run.stdout + run.stderr, ())
+            raise _error(path, run.stdout + run.stderr)
         return output.read_text(encoding="utf-8")
 
 
-def _error(path: Path, log: str, missing: tuple[str, ...]) -> CompileError:
+def _error(path: Path, log: str) -> CompileError:
     """The error that a compiler's log tells of; its first line is the cause."""
     match = _ERROR.search(log)
-    if missing:
-        log += f"(not found and taken as empty: {', '.join(missing)})\n"
     if match is None:
         first = next(
             (line for line in log.splitlines() if line.strip()), "the compiler failed and said nothing"
