@@ -21,6 +21,22 @@ class Exit(IntEnum):
     INTERRUPTED = 130  #: ctrl+c
 
 
+#: Exceptions of the other packages that carry a sentence for the user.
+_STATUS = {
+    ("qdbg.compiler.source", "SourceError"): Exit.USAGE,
+    ("qdbg.compiler.cuda", "CompileError"): Exit.USAGE,
+    ("qdbg.compiler.ptx.ir", "PtxError"): Exit.USAGE,
+    ("qdbg.compiler.lowering", "LoweringError"): Exit.UNSUPPORTED,
+    ("qdbg.runtime.launch", "LaunchError"): Exit.USAGE,
+    ("qdbg.runtime.checkpoints", "CheckpointError"): Exit.USAGE,
+    ("qdbg.runtime.trace", "TraceError"): Exit.MISMATCH,
+    ("qdbg.runtime.interpreter.errors", "Unsupported"): Exit.UNSUPPORTED,
+    ("qdbg.runtime.interpreter.errors", "Fault"): Exit.UNSUPPORTED,
+    ("qdbg.runtime.interpreter.errors", "LimitReached"): Exit.UNSUPPORTED,
+    ("qdbg.runtime.engine", "Interrupted"): Exit.INTERRUPTED,
+}
+
+
 class Failure(Exception):
     """Ends the command with this sentence and this status."""
 
@@ -31,9 +47,6 @@ class Failure(Exception):
 
 def describe(error: Exception) -> tuple[str, Exit]:
     """The sentence and the exit status for whatever ended a command."""
-    # The classes below live in modules that a command may never have needed: look, do not load.
-    from qdbg.cli.errors import status_of
-
     if isinstance(error, Failure):
         return str(error), error.status
     if isinstance(error, click.exceptions.Abort):
@@ -43,7 +56,7 @@ def describe(error: Exception) -> tuple[str, Exit]:
         return "name a kernel (a .cu or .ptx file) or a command", Exit.USAGE
     if isinstance(error, click.ClickException):
         return error.format_message().rstrip("."), Exit.USAGE
-    if (status := status_of(error)) is not None:
+    if (status := _status_of(error)) is not None:
         return str(error), status
     if isinstance(error, OSError):
         return f"{error.filename}: {error.strerror}" if error.filename else str(error), Exit.USAGE
@@ -51,6 +64,16 @@ def describe(error: Exception) -> tuple[str, Exit]:
         traceback.print_exception(error)
     what = f"{type(error).__name__}: {error}".rstrip(": ")
     return f"internal error, please report it (QDBG_TRACEBACK=1 shows where): {what}", Exit.USAGE
+
+
+def _status_of(error: Exception) -> Exit | None:
+    """The status of an exception whose text is a sentence for the user."""
+    for (module, name), status in _STATUS.items():
+        # A class whose module was never loaded was never raised.
+        kind = getattr(sys.modules.get(module), name, None)
+        if kind is not None and isinstance(error, kind):
+            return status
+    return None
 
 
 def report(sentence: str, status: Exit, as_json: bool) -> int:

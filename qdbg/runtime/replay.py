@@ -76,7 +76,9 @@ class Replay:
             return 0
         if register == LANE_INDEX:
             return lane
-        return int(self.uniforms[register.index] if register.uniform else self.registers[lane, register.index])
+        return int(
+            self.uniforms[register.index] if register.uniform else self.registers[lane, register.index]
+        )
 
     def _store(self, instr: Instr, lane: int) -> None:
         base = self._read(instr.a, lane) << instr.scale

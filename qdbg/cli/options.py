@@ -1,0 +1,113 @@
+"""Options that several commands share: the kernel, its launch, the engine."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import click
+
+from qdbg.cli.failure import Failure
+from qdbg.runtime.launcher import LaunchOptions
+
+#: What the debugger and `run` use when nobody says otherwise.
+DEFAULT_ENGINE = "stock"
+ENGINES = ("stock", "interpreter")
+#: Enough for any kernel that a person waits for; an infinite loop still ends.
+DEFAULT_MAX_PASSES = 1_000_000
+
+Command = Callable[..., Any]
+
+
+def kernel_argument(command: Command) -> Command:
+    """KERNEL, a path."""
+    return click.argument("kernel", type=click.Path(path_type=Path))(command)
+
+
+def launch_options(command: Command) -> Command:
+    """The LAUNCH options, handed to the command as one `launch: LaunchOptions`."""
+
+    def wrapped(
+        *args: Any,
+        entry: str | None,
+        number: int | None,
+        grid: str | None,
+        block: str | None,
+        shared: int | None,
+        arguments: tuple[str, ...],
+        opt: str,
+        **kwargs: Any,
+    ) -> Any:
+        pairs = tuple(_pair(text) for text in arguments)
+        options = LaunchOptions(entry, number, grid, block, shared, pairs, int(opt))
+        return command(*args, launch=options, **kwargs)
+
+    options = [
+        click.option("--kernel", "entry", metavar="NAME", help="Which kernel of the file."),
+        click.option("--launch", "number", type=int, metavar="N", help="Which launch of the file, from 1."),
+        click.option("--grid", metavar="X[,Y[,Z]]", help="Blocks."),
+        click.option("--block", metavar="X[,Y[,Z]]", help="Threads of a block."),
+        click.option("--shared", type=int, metavar="BYTES", help="Dynamic shared memory."),
+        click.option(
+            "--arg",
+            "arguments",
+            multiple=True,
+            metavar="NAME=VALUE",
+            help="An argument as in a launch comment, e.g. n=3 or a='i32[1, 2]'.",
+        ),
+        click.option(
+            "--opt", type=click.Choice(["3", "1", "0"]), default="3", help="CUDA optimisation level."
+        ),
+    ]
+    wrapped.__name__, wrapped.__doc__ = command.__name__, command.__doc__
+    wrapped.__click_params__ = getattr(command, "__click_params__", [])  # type: ignore[attr-defined]
+    result: Command = wrapped
+    for option in reversed(options):
+        result = option(result)
+    return result
+
+
+def engine_option(command: Command) -> Command:
+    """--engine."""
+    option = click.option(
+        "--engine",
+        default=DEFAULT_ENGINE,
+        show_default=True,
+        metavar="|".join(ENGINES),
+        callback=_engine,
+        help="What runs the launch: transformers as installed, or the PTX interpreter without a model.",
+    )
+    return option(command)
+
+
+def json_option(command: Command) -> Command:
+    """--json."""
+    return click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")(command)
+
+
+def max_passes_option(command: Command) -> Command:
+    """--max-passes."""
+    option = click.option(
+        "--max-passes",
+        type=click.IntRange(min=1),
+        default=DEFAULT_MAX_PASSES,
+        show_default=True,
+        help="Give up after this many forward passes (interpreter: PTX instructions).",
+    )
+    return option(command)
+
+
+def _engine(_context: click.Context, _parameter: click.Parameter, name: str) -> str:
+    if name == "sparse":
+        raise Failure(f"the sparse engine is not part of this version; use --engine {' or '.join(ENGINES)}")
+    if name not in ENGINES:
+        raise Failure(f"there is no engine {name}; the engines are {', '.join(ENGINES)}")
+    return name
+
+
+def _pair(text: str) -> tuple[str, str]:
+    name, equals, value = text.partition("=")
+    if not equals or not name.strip():
+        raise Failure(f"--arg {text} is not NAME=VALUE; write for example --arg n=3")
+    return name.strip(), value.strip()

@@ -1,0 +1,94 @@
+"""`qdbg prompt` and `qdbg decode`: a launch as tokens, for a model that runs without qdbg, and back."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import click
+
+from qdbg.cli.failure import Exit, Failure
+from qdbg.cli.options import kernel_argument, launch_options, max_passes_option
+from qdbg.cli.progress import progress_line
+from qdbg.runtime.launcher import LaunchOptions, Prepared
+
+
+@click.command()
+@kernel_argument
+@launch_options
+@max_passes_option
+@click.option("-o", "output", type=click.Path(path_type=Path), required=True, metavar="FILE.json")
+def prompt(kernel: Path, launch: LaunchOptions, max_passes: int, output: Path) -> None:
+    """Write a launch as a prompt, with the checkpoint (built if need be) that it is for."""
+    from qdbg.compiler.machine.vocabulary import Kind, Token
+    from qdbg.runtime.checkpoints import find_or_build
+    from qdbg.runtime.launcher import prepare
+
+    prepared = prepare(kernel, launch)
+    image = prepared.image
+    with progress_line("building the machine") as progress:
+        checkpoint = find_or_build(image.config, progress=progress)
+    content = {
+        "input_ids": image.ids,
+        "eos_token_id": image.vocabulary[Token(Kind.END)],
+        "max_new_tokens": max_passes,
+        "checkpoint": str(checkpoint.path),
+        "kernel": prepared.kernel,
+        "launch": prepared.title,
+    }
+    output.write_text(json.dumps(content) + "\n")
+
+
+@click.command()
+@kernel_argument
+@launch_options
+@click.argument("file", type=click.Path(path_type=Path), metavar="FILE.json")
+def decode(kernel: Path, launch: LaunchOptions, file: Path) -> int:
+    """Print the results that generated tokens (stock_generate.py's output) stand for.
+
+    They come from the tokens alone: no engine runs, see `qdbg.runtime.replay`.
+    """
+    from qdbg.runtime.launcher import prepare
+
+    new_ids = _read_generation(file)
+    prepared = prepare(kernel, launch)
+    click.echo(json.dumps(_decode(prepared, new_ids, file)))
+    return Exit.OK
+
+
+def _read_generation(file: Path) -> list[int]:
+    try:
+        content = json.loads(file.read_text())
+    except ValueError as error:
+        raise Failure(f"{file}: not JSON ({error}); give the output of stock_generate.py") from None
+    ids = content.get("new_ids") if isinstance(content, dict) else None
+    if not isinstance(ids, list) or not all(type(i) is int for i in ids):
+        raise Failure(
+            f'{file}: there is no list of token ids "new_ids"; give the output of stock_generate.py'
+        )
+    return ids
+
+
+def _decode(prepared: Prepared, new_ids: list[int], file: Path) -> dict[str, object]:
+    from qdbg.runtime.outcome import outputs
+    from qdbg.runtime.replay import Replay
+    from qdbg.runtime.trace import TraceError
+
+    image = prepared.image
+    replay = Replay(image.program, image.vocabulary, image.uniforms, image.memory, image.threads)
+    try:
+        replay.feed_all(new_ids)
+    except TraceError as error:
+        raise Failure(f"{file}: {error}; were the tokens generated for this launch?", Exit.MISMATCH) from None
+    except IndexError:
+        raise Failure(f"{file}: a token id is outside of the machine's vocabulary") from None
+    if replay.trace.trap is not None:
+        lane, reason, _ = replay.trace.trap
+        raise Failure(
+            f"{file}: lane {lane} trapped: {reason.name.lower().replace('_', ' ')}", Exit.UNSUPPORTED
+        )
+    if not replay.trace.ended:
+        raise Failure(
+            f"{file}: the {len(new_ids)} tokens do not reach the end of the launch", Exit.UNSUPPORTED
+        )
+    return outputs(prepared.bound, replay.memory)

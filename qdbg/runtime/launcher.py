@@ -1,0 +1,209 @@
+"""From a kernel's file and a person's options to a launch that an engine can run.
+
+The one place that strings the compiler's stages together: source -> launch -> program -> prompt.
+Command line and debugger both start here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from qdbg.compiler.machine.config import NANO, MachineConfig
+from qdbg.compiler.machine.isa import Program
+from qdbg.compiler.machine.vocabulary import Token, Vocabulary, prompt
+from qdbg.runtime.engine import Engine, Progress
+from qdbg.runtime.launch import (
+    BoundLaunch,
+    Launch,
+    LaunchError,
+    bind,
+    launch_for,
+    parse_launches,
+    with_overrides,
+)
+
+if TYPE_CHECKING:
+    from qdbg.compiler.source import Source
+    from qdbg.runtime.checkpoints import Checkpoint
+    from qdbg.runtime.session import Session
+
+
+@dataclass(frozen=True)
+class LaunchOptions:
+    """What a person asks for where it differs from what the file says.
+
+    number: which of the file's launches, from 1; grid, block: `X[,Y[,Z]]`; shared: bytes; arguments:
+    (name, value as in a launch comment); opt: how hard the CUDA compiler optimises, 3, 1 or 0.
+    """
+
+    kernel: str | None = None
+    number: int | None = None
+    grid: str | None = None
+    block: str | None = None
+    shared: int | None = None
+    arguments: tuple[tuple[str, str], ...] = ()
+    opt: int = 3
+
+
+@dataclass(frozen=True, eq=False)
+class Image:
+    """A launch as the machine takes it.
+
+    uniforms: uniform register -> initial value; memory: word-aligned byte address -> initial word;
+    allocated: (byte address, bytes) of what may be touched; threads: lanes that exist.
+    """
+
+    config: MachineConfig
+    program: Program
+    uniforms: dict[int, int]
+    memory: dict[int, int]
+    allocated: tuple[tuple[int, int], ...]
+    threads: int
+
+    @cached_property
+    def vocabulary(self) -> Vocabulary:
+        """The tokens of the machine that the launch is for."""
+        return Vocabulary(self.config)
+
+    @cached_property
+    def tokens(self) -> list[Token]:
+        """The prompt."""
+        return prompt(self.program, self.uniforms, self.memory, self.allocated, self.threads)
+
+    @cached_property
+    def ids(self) -> list[int]:
+        """The prompt as token ids: all that the model is ever told about the launch."""
+        return [self.vocabulary[token] for token in self.tokens]
+
+
+@dataclass(frozen=True, eq=False)
+class Prepared:
+    """A launch that is ready to run: `image` on a machine, `source` and `bound` on the interpreter."""
+
+    source: Source
+    bound: BoundLaunch
+    config: MachineConfig
+
+    @property
+    def kernel(self) -> str:
+        """The kernel's name as its author wrote it."""
+        return self.source.display_names.get(self.bound.kernel.name, self.bound.kernel.name)
+
+    @property
+    def title(self) -> str:
+        """The launch as a person would write it, without its arguments."""
+        return f"{self.kernel}<<<{_dimensions(self.bound.grid)}, {_dimensions(self.bound.block)}>>>"
+
+    @cached_property
+    def image(self) -> Image:
+        """The launch lowered to the machine; raises LoweringError where it does not fit."""
+        return _image(self.source, self.bound, self.config)
+
+
+def prepare(path: Path, options: LaunchOptions, config: MachineConfig | None = NANO) -> Prepared:
+    """Read a kernel's file, choose its launch and bind it.
+
+    The launch must fit the machine `config`; None means that only the interpreter will run it.
+    Raises CompileError, PtxError or LaunchError, each of which is one sentence.
+    """
+    from qdbg.compiler.source import load_module
+
+    source = load_module(path, options.opt)
+    launch = with_overrides(
+        choose_launch(source, options.kernel, options.number),
+        options.kernel,
+        options.grid,
+        options.block,
+        options.shared,
+        options.arguments,
+    )
+    if config is None:
+        return Prepared(source, bind(source, launch), NANO)
+    return Prepared(source, bind(source, launch, config.lanes, 4 * config.words), config)
+
+
+def open_engine(
+    name: str, config: MachineConfig, progress: Progress | None = None
+) -> tuple[Engine, Checkpoint | None]:
+    """The engine with this name for a machine, and the checkpoint that it runs (built if need be).
+
+    `stock` is transformers; `emulator` is the architecture without a model, which tests use.
+    """
+    if name == "emulator":
+        from qdbg.runtime.emulator import Emulator
+
+        return Emulator(config), None
+    from qdbg.runtime.checkpoints import find_or_build
+    from qdbg.runtime.stock import StockEngine
+
+    checkpoint = find_or_build(config, progress=progress)
+    return StockEngine(checkpoint.path), checkpoint
+
+
+def open_session(prepared: Prepared, engine: Engine, geometry: str, pass_limit: int) -> Session:
+    """A session on a launch, not started yet; `geometry` is the checkpoint in a few words."""
+    from qdbg.runtime.interpreter import Interpreter
+    from qdbg.runtime.session import Session
+
+    image = prepared.image
+    interpreter = Interpreter(prepared.source.ptx, prepared.bound)
+    return Session(
+        prepared.source,
+        prepared.bound,
+        image.program,
+        engine,
+        interpreter,
+        image.vocabulary,
+        image.config,
+        image.ids,
+        geometry,
+        pass_limit,
+    )
+
+
+def choose_launch(source: Source, kernel: str | None, number: int | None) -> Launch:
+    """The file's launch with this number (from 1), else the first one of `kernel` or of the file."""
+    if number is None:
+        return launch_for(source, kernel)
+    launches = parse_launches(source.text, str(source.path))
+    if not 1 <= number <= len(launches):
+        raise LaunchError(
+            str(source.path),
+            f"--launch {number} is not there; the file's comments offer {len(launches)} launches",
+        )
+    return launches[number - 1]
+
+
+def _image(source: Source, bound: BoundLaunch, config: MachineConfig) -> Image:
+    from qdbg.compiler.lowering import Geometry, lower
+
+    geometry = Geometry(bound.grid, bound.block, bound.shared_base, bound.symbols)
+    program = lower(source.ptx, bound.kernel, geometry)
+    parameters = list(_words(bound.parameters))
+    uniforms = dict(program.uniforms)
+    uniforms |= {register: parameters[word] for register, word in program.parameters.items()}
+    memory: dict[int, int] = {}
+    for allocation in bound.allocations:
+        for index, word in enumerate(_words(allocation.data.tobytes())):
+            memory[allocation.address + 4 * index] = word
+    allocated = [(a.address, a.size) for a in bound.allocations]
+    if bound.shared_bytes:
+        allocated.append((bound.shared_base, bound.shared_bytes))
+    return Image(config, program, uniforms, memory, tuple(allocated), bound.threads)
+
+
+def _words(data: bytes) -> Iterator[int]:
+    """Bytes as little-endian 32-bit words, the last one padded with zeros."""
+    for start in range(0, len(data), 4):
+        yield int.from_bytes(data[start : start + 4], "little")
+
+
+def _dimensions(size: tuple[int, int, int]) -> str:
+    x, y, z = size
+    if (y, z) == (1, 1):
+        return str(x)
+    return f"({x}, {y})" if z == 1 else f"({x}, {y}, {z})"

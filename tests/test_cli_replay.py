@@ -1,0 +1,80 @@
+"""`decode`'s replay: the memory comes from the tokens, and from nothing else."""
+
+from __future__ import annotations
+
+import pytest
+
+from qdbg.compiler.machine.config import MEMORY_BASE, TINY
+from qdbg.compiler.machine.isa import LANE_INDEX, Cond, Instr, Op, Pattern, Program, Reg
+from qdbg.compiler.machine.vocabulary import Kind, Token, Vocabulary, prompt
+from qdbg.runtime.emulator import Emulator
+from qdbg.runtime.replay import Replay
+from qdbg.runtime.trace import TraceError
+
+VOCABULARY = Vocabulary(TINY)
+V0, V1, BASE = Reg(0), Reg(1), Reg(2, uniform=True)
+#: out[lane] = lane < 2 ? 100 * lane + 7 : data[lane], with data at BASE and out 16 bytes behind it.
+PROGRAM = Program(
+    code=(
+        Instr(Op.MAD, V0, a=LANE_INDEX, immediate=100, immediate_is_b=True, unchained=True),
+        Instr(Op.CBR, slot=0, a=LANE_INDEX, immediate=2, immediate_is_b=True, cond=Cond.LT),
+        Instr(Op.ADD, V0, a=V0, immediate=7, pattern=Pattern(1, 1), unchained=True),
+        Instr(Op.LD, V0, a=LANE_INDEX, c=BASE, scale=2, pattern=Pattern(1, 0), unchained=True),
+        Instr(Op.CLR, slot=0),
+        Instr(Op.ST, V0, a=LANE_INDEX, c=BASE, scale=2, immediate=16),
+        Instr(Op.HALT),
+    )
+)
+UNIFORMS = {BASE.index: MEMORY_BASE}
+DATA = {MEMORY_BASE + 4 * i: value for i, value in enumerate((11, 22, 3_000_000_000, 44))}
+
+
+def generate() -> list[int]:
+    tokens = prompt(PROGRAM, UNIFORMS, DATA, [(MEMORY_BASE, 32)], threads=4)
+    engine = Emulator(TINY)
+    ids = [engine.prefill([VOCABULARY[token] for token in tokens])]
+    while VOCABULARY.token(ids[-1]).kind is not Kind.END:
+        ids.append(engine.step())
+    return ids
+
+
+def replay(ids: list[int]) -> Replay:
+    result = Replay(PROGRAM, VOCABULARY, UNIFORMS, DATA, threads=4)
+    result.feed_all(ids)
+    return result
+
+
+def test_memory_follows_from_the_tokens() -> None:
+    result = replay(generate())
+    assert result.trace.ended
+    assert result.memory[:8].tolist() == [11, 22, 3_000_000_000, 44, 7, 107, 3_000_000_000, 44]
+
+
+def test_a_changed_token_changes_the_memory() -> None:
+    """107 is below 2^10, so it is one token; the replay must believe another number in its place."""
+    ids = generate()
+    place = ids.index(VOCABULARY[Token(Kind.RESULT, 107)])
+    ids[place] = VOCABULARY[Token(Kind.RESULT, 108)]
+    assert replay(ids).memory[4:8].tolist() == [7, 108, 3_000_000_000, 44]
+
+
+def test_a_loaded_value_is_what_the_token_says() -> None:
+    ids = generate()
+    place = ids.index(VOCABULARY[Token(Kind.RESULT, 44)])
+    ids[place] = VOCABULARY[Token(Kind.RESULT, 45)]
+    assert replay(ids).memory[4:8].tolist() == [7, 107, 3_000_000_000, 45]
+
+
+def test_a_changed_branch_bit_changes_the_path() -> None:
+    """Lane 1 no longer takes the branch, so the machine would not have emitted its sum next."""
+    ids = generate()
+    taken = Token(Kind.BIT, lane=1, taken=True)
+    ids[ids.index(VOCABULARY[taken])] = VOCABULARY[Token(Kind.BIT, lane=1, taken=False)]
+    with pytest.raises(TraceError, match="makes no sense"):
+        replay(ids)
+
+
+def test_an_acknowledged_store_to_nowhere_is_refused() -> None:
+    nowhere = Replay(PROGRAM, VOCABULARY, {BASE.index: 0}, DATA, threads=4)
+    with pytest.raises(TraceError, match="store to 0x10"):
+        nowhere.feed_all(generate())
