@@ -1,0 +1,7 @@
+"""The PTX reference interpreter: what everything else is compared with."""
+
+from qdbg.runtime.interpreter.errors import Fault, LimitReached, Unsupported
+from qdbg.runtime.interpreter.machine import Interpreter, Snapshot
+from qdbg.runtime.interpreter.warp import Event, Warp
+
+__all__ = ["Event", "Fault", "Interpreter", "LimitReached", "Snapshot", "Unsupported", "Warp"]

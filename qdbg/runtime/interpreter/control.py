@@ -1,0 +1,93 @@
+"""Control flow, barriers and instructions without effect (PTX ISA 9.7.12 and 9.7.13).
+
+An action returns the body index at which its active lanes go on, -1 to exit, None to fall through.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from qdbg.compiler.ptx.ir import Immediate, Label
+from qdbg.runtime.interpreter.data import Action, allow, builder
+from qdbg.runtime.interpreter.forms import Array
+from qdbg.runtime.interpreter.operands import Decoder
+
+if TYPE_CHECKING:
+    from qdbg.runtime.interpreter.warp import Warp
+
+EXIT = -1
+
+
+@builder("bra")
+def _bra(decoder: Decoder) -> Action:
+    allow(decoder, "uni")
+    (label,) = decoder.instruction.operands
+    if not isinstance(label, Label):
+        raise ValueError("branches to something that is not a label")
+    target = decoder.names.kernel.labels[label.name]
+
+    def action(warp: Warp, active: Array) -> int:
+        return target
+
+    return action
+
+
+@builder("ret", "exit")
+def _exit(decoder: Decoder) -> Action:
+    """A kernel's `ret` ends its thread, as `exit` does."""
+    allow(decoder, "uni")
+
+    def action(warp: Warp, active: Array) -> int:
+        return EXIT
+
+    return action
+
+
+@builder("trap")
+def _trap(decoder: Decoder) -> Action:
+    allow(decoder)
+
+    def action(warp: Warp, active: Array) -> None:
+        lane = int(np.argmax(active))
+        raise warp.fault(f"{warp.name(lane)} executed trap", "trap", lane)
+
+    return action
+
+
+@builder(
+    "membar", "fence", "nanosleep", "prefetch", "prefetchu", "applypriority", "discard", "griddepcontrol"
+)
+def _no_effect(decoder: Decoder) -> Action:
+    """Memory here is sequentially consistent and has no caches, so that ordering and hints do nothing."""
+
+    def action(warp: Warp, active: Array) -> None:
+        return None
+
+    return action
+
+
+@builder("bar", "barrier")
+def _bar(decoder: Decoder) -> Action:
+    instruction = decoder.instruction
+    allow(decoder, "sync", "arrive", "warp", "cta", "aligned")
+    operands = instruction.operands
+    if instruction.has("warp"):
+        members = decoder.read(operands[0], "u32")
+
+        def wait_for_warp(warp: Warp, active: Array) -> None:
+            warp.wait_for_lanes(active, members(warp))
+
+        return wait_for_warp
+    ident = decoder.read(operands[0], "u32")
+    count = decoder.read(operands[1] if len(operands) > 1 else Immediate(0), "u32")
+    waits = instruction.has("sync")
+
+    def action(warp: Warp, active: Array) -> None:
+        if waits:
+            warp.wait_at_barrier(active, ident(warp), count(warp))
+        else:
+            warp.arrive_at_barrier(int(ident(warp)[int(np.argmax(active))]))
+
+    return action

@@ -1,0 +1,89 @@
+"""From a PTX instruction to an operation that a warp can run; what is not known traps when executed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from qdbg.compiler.ptx.ir import Instruction, Register
+from qdbg.runtime.interpreter import bits, compare, control, convert, float32, integer
+from qdbg.runtime.interpreter.data import BUILDERS, Action
+from qdbg.runtime.interpreter.errors import Unsupported
+from qdbg.runtime.interpreter.forms import Array, Form, find_form
+from qdbg.runtime.interpreter.operands import Decoder, Names, Read
+
+if TYPE_CHECKING:
+    from qdbg.runtime.interpreter.warp import Warp
+
+#: The modules whose import fills the tables, one a family of instructions.
+FAMILIES = (bits, compare, control, convert, float32, integer)
+
+
+@dataclass(frozen=True, slots=True)
+class Operation:
+    """A decoded instruction: `action` for the lanes where `guard` holds; `writes` names its destinations."""
+
+    action: Action
+    writes: tuple[str, ...]
+    guard: Read | None
+    supported: bool
+
+
+def decode(names: Names, lanes: int, instruction: Instruction) -> Operation:
+    """Look an instruction up in the tables and bind its operands."""
+    decoder = Decoder(names, lanes, instruction)
+    guard = instruction.guard
+    read_guard = decoder.read(Register(guard.register, guard.negated), "pred") if guard else None
+    try:
+        return Operation(_action(decoder), tuple(decoder.written), read_guard, supported=True)
+    except ValueError as error:
+        return Operation(_refuse(names.path, instruction, str(error)), (), read_guard, supported=False)
+
+
+def _action(decoder: Decoder) -> Action:
+    instruction = decoder.instruction
+    build = BUILDERS.get(instruction.opcode)
+    if build is not None:
+        return build(decoder)
+    form = find_form(instruction)
+    if form is None:
+        raise ValueError("is not supported yet")
+    return _element_wise(decoder, form)
+
+
+def _element_wise(decoder: Decoder, form: Form) -> Action:
+    destination, *sources = decoder.instruction.operands
+    if len(sources) != len(form.sources):
+        raise ValueError(f"takes {len(form.sources)} source operands, not {len(sources)}")
+    reads = [decoder.read(source, t) for source, t in zip(sources, form.sources, strict=True)]
+    write = decoder.write(destination, form.result)
+    function = form.function
+    if form.carry_in or form.carry_out:
+        return _with_carry(form, reads, write)
+
+    def action(warp: Warp, active: Array) -> None:
+        write(warp, active, function(*[read(warp) for read in reads]))
+
+    return action
+
+
+def _with_carry(form: Form, reads: list[Read], write: Callable[[Warp, Array, Array], None]) -> Action:
+    def action(warp: Warp, active: Array) -> None:
+        operands = [read(warp) for read in reads]
+        if form.carry_in:
+            operands.append(warp.carry)
+        result = form.function(*operands)
+        if form.carry_out:
+            result, carry = result
+            warp.carry = (warp.carry & ~active) | (carry & active)
+        write(warp, active, result)
+
+    return action
+
+
+def _refuse(path: str, instruction: Instruction, why: str) -> Action:
+    def action(warp: Warp, active: Array) -> None:
+        raise Unsupported(path, instruction, why)
+
+    return action

@@ -1,0 +1,172 @@
+"""The interpreter of a launch: blocks one after another, the warps of a block in turn."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from qdbg.compiler.ptx.ir import Module
+from qdbg.runtime.interpreter.block import Block
+from qdbg.runtime.interpreter.errors import LimitReached
+from qdbg.runtime.interpreter.memory import Memory
+from qdbg.runtime.interpreter.program import Program
+from qdbg.runtime.interpreter.warp import Event, Warp
+from qdbg.runtime.launch import BoundLaunch
+
+#: Warp instructions a warp may issue before the next one gets a turn; a spinning warp must not starve others.
+_TURN = 10_000
+#: Warp instructions between two reports of progress.
+_REPORT = 4096
+
+
+@dataclass(frozen=True, eq=False)
+class Snapshot:
+    """Everything that a launch changes; opaque to callers and never modified."""
+
+    block: int
+    finished: bool
+    issued: int
+    turn: int
+    left: int
+    image: NDArray[np.uint8]
+    arrived: dict[int, int]
+    warps: tuple[dict[str, Any], ...]
+
+
+class Interpreter:
+    """Runs a bound launch of a PTX module, one warp instruction at a time.
+
+    `lanes` is the size of a warp.  `finished` is true once every thread of the last block has exited.
+    """
+
+    def __init__(self, module: Module, bound: BoundLaunch, lanes: int = 32):
+        self.bound = bound
+        self._program = Program(module, bound, lanes)
+        self._memory = Memory(bound, self._program.names.local_bytes)
+        self._enter(0)
+
+    def _enter(self, block: int) -> None:
+        self._memory.clear_local()
+        self._block = Block(self._program, self._memory, block)
+        self._turn, self._left = 0, _TURN
+        self.finished = False
+        self._skip_empty()
+
+    def _skip_empty(self) -> None:
+        """Go on to the next block while the current one is done."""
+        while self._block.finished and not self.finished:
+            self.next_block()
+
+    # -- state ----------------------------------------------------------------------------------------
+
+    @property
+    def block(self) -> int:
+        """Number of the current block, x fastest."""
+        return self._block.number
+
+    @property
+    def warps(self) -> list[Warp]:
+        """The warps of the current block."""
+        return self._block.warps
+
+    @property
+    def instructions(self) -> int:
+        """PTX instructions issued so far, counted once a warp."""
+        return self._program.issued
+
+    @property
+    def memory(self) -> NDArray[np.uint8]:
+        """The bytes from address 0 to the end of shared memory; a view that follows the launch."""
+        return self._memory.image[: self._memory.end]
+
+    @property
+    def shared(self) -> NDArray[np.uint8]:
+        """The running block's shared memory; a view."""
+        return self.memory[self.bound.shared_base :]
+
+    def array(self, name: str) -> NDArray[np.generic]:
+        """The present content of an array or module variable; a view.  Raises `KeyError`."""
+        for allocation in self.bound.allocations:
+            if allocation.name == name:
+                return self.memory[allocation.address : allocation.end].view(allocation.data.dtype)
+        raise KeyError(name)
+
+    # -- running --------------------------------------------------------------------------------------
+
+    def step(self) -> Event | None:
+        """Execute the launch's next warp instruction; None when it is over.
+
+        Raises `Fault` (a deadlock among them) and `Unsupported`; the state is then as `Warp.execute` says.
+        """
+        if self.finished:
+            return None
+        choice = self._choose()
+        if choice is None:
+            raise self._block.deadlock()
+        warp, index, mask = choice
+        event = warp.execute(index, mask)
+        self._left -= 1
+        self._skip_empty()
+        return event
+
+    def run(self, limit: int | None = None, progress: Callable[[int, int], None] | None = None) -> None:
+        """Run to the end.
+
+        `progress(blocks done, blocks)` is called now and then and may raise.  Raises `LimitReached` once
+        `limit` warp instructions were issued in this call.
+        """
+        start = self.instructions
+        while not self.finished:
+            issued = self.instructions - start
+            if limit is not None and issued >= limit:
+                raise LimitReached(limit)
+            if progress is not None and issued % _REPORT == 0:
+                progress(self.block, self.bound.blocks)
+            self.step()
+
+    def next_block(self) -> None:
+        """Leave the current block, whose threads must have exited, for the next; after the last, finish."""
+        if not self._block.finished:
+            raise ValueError("the current block has threads that have not exited")
+        if self.block + 1 == self.bound.blocks:
+            self.finished = True
+        else:
+            self._enter(self.block + 1)
+
+    def _choose(self) -> tuple[Warp, int, NDArray[np.bool_]] | None:
+        """The warp whose turn it is, or the next one that can run."""
+        warps = self.warps
+        if self._left <= 0:
+            self._turn, self._left = (self._turn + 1) % len(warps), _TURN
+        for ahead in range(len(warps)):
+            number = (self._turn + ahead) % len(warps)
+            choice = warps[number].next()
+            if choice is not None:
+                if ahead:
+                    self._turn, self._left = number, _TURN
+                return warps[number], *choice
+        return None
+
+    # -- history --------------------------------------------------------------------------------------
+
+    def snapshot(self) -> Snapshot:
+        """A copy of everything that the launch changes."""
+        return Snapshot(
+            self.block, self.finished, self.instructions, self._turn, self._left,
+            self._memory.image.copy(), dict(self._block.arrived), tuple(w.save() for w in self.warps),
+        )  # fmt: skip
+
+    def restore(self, snapshot: Snapshot) -> None:
+        """Return to a snapshot, which stays valid."""
+        if snapshot.block != self.block:
+            self._block = Block(self._program, self._memory, snapshot.block)
+        self._memory.image[:] = snapshot.image
+        self._block.arrived = dict(snapshot.arrived)
+        for warp, saved in zip(self.warps, snapshot.warps, strict=True):
+            warp.load(saved)
+        self._program.issued = snapshot.issued
+        self._turn, self._left, self.finished = snapshot.turn, snapshot.left, snapshot.finished

@@ -1,0 +1,245 @@
+"""A warp: lanes with a program counter each, registers across the lanes, and one instruction at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from qdbg.compiler.ptx.ir import Space
+from qdbg.runtime.interpreter.control import EXIT
+from qdbg.runtime.interpreter.errors import Coordinates, Fault, Reason
+from qdbg.runtime.interpreter.forms import Array
+from qdbg.runtime.interpreter.memory import AccessError, Memory
+
+if TYPE_CHECKING:
+    from qdbg.runtime.interpreter.block import Block
+
+#: The arrays of a warp that execution changes, registers apart.
+_STATE = ("pc", "carry", "waiting", "barrier", "needed")
+#: `Warp.barrier` of a lane that waits at bar.warp.sync; barriers of the block are 0 to 15.
+WARP_BARRIER = 16
+
+
+@dataclass(frozen=True, eq=False)
+class Event:
+    """One executed warp instruction.
+
+    block and warp: numbers; index: the instruction's place in the body; mask: the lanes that were at it,
+    active: those whose guard held (bool [lanes]); writes: the destinations' contents afterwards
+    (uint64 [lanes]); memory: (space, addresses uint64 [active lanes], bytes a lane) of a load or store.
+    """
+
+    block: int
+    warp: int
+    index: int
+    mask: NDArray[np.bool_]
+    active: NDArray[np.bool_]
+    writes: dict[str, NDArray[np.uint64]]
+    memory: tuple[Space, NDArray[np.uint64], int] | None
+
+
+class Warp:
+    """`lanes` threads of a block that share instruction issue.
+
+    pc: int64 [lanes], index into the body, -1 where the lane has exited or never existed;
+    registers: name -> uint64 [lanes], bit patterns, 0 before the first write; carry: bool [lanes], CC.CF;
+    waiting: int64 [lanes], index of the barrier instruction that a lane waits at, -1 if it does not.
+    """
+
+    def __init__(self, block: Block, number: int):
+        program = block.program
+        self.block, self.number, self.lanes = block, number, program.lanes
+        self.program = program
+        self.memory: Memory = block.memory
+        self.threads = np.arange(self.lanes, dtype=np.int64) + number * self.lanes
+        self.exists = self.threads < program.bound.threads
+        self.pc = np.where(self.exists, np.int64(program.entry), np.int64(EXIT))
+        self.registers: dict[str, NDArray[np.uint64]] = {
+            name: np.zeros(self.lanes, np.uint64) for name in program.kernel.registers
+        }
+        self.carry = np.zeros(self.lanes, np.bool_)
+        self.waiting = np.full(self.lanes, -1, np.int64)
+        self.barrier = np.zeros(self.lanes, np.int64)
+        self.needed = np.zeros(self.lanes, np.int64)  # threads the barrier waits for, or lanes as a mask
+        self._specials = dict(self._fixed_specials())
+        self._access: tuple[Space, NDArray[np.uint64], int] | None = None
+        self._current = 0
+
+    @property
+    def live(self) -> NDArray[np.bool_]:
+        """Lanes that have not exited."""
+        return self.pc >= 0
+
+    @property
+    def runnable(self) -> NDArray[np.bool_]:
+        """Live lanes that wait at no barrier."""
+        return (self.pc >= 0) & (self.waiting < 0)
+
+    def next(self) -> tuple[int, NDArray[np.bool_]] | None:
+        """The instruction to issue and the lanes at it; None if no lane can run.
+
+        Lanes in the block that comes first in control-flow order run first, so that those ahead wait
+        and all meet again at the latest where their paths join (the post-dominator).
+        """
+        runnable = self.runnable
+        if not runnable.any():
+            return None
+        ranks = np.where(runnable, self.program.rank[self.pc], self.program.last_rank)
+        index = int(self.pc[int(np.argmin(ranks))])
+        return index, runnable & (self.pc == index)
+
+    def execute(self, index: int, mask: NDArray[np.bool_]) -> Event:
+        """Execute the instruction at `index` for exactly the lanes in `mask`, which must all be there.
+
+        Raises `ValueError` if one is not, `Fault` and `Unsupported`.  When a lane faults, the lanes below
+        it have done the instruction, it and those above have not, and no lane has moved on.
+        """
+        if not mask.any() or (mask & ((self.pc != index) | (self.waiting >= 0))).any():
+            raise ValueError(f"not every lane of the mask is about to execute instruction {index}")
+        operation = self.program.operation(index)
+        self._current, self._access = index, None
+        with np.errstate(all="ignore"):
+            active = mask & operation.guard(self) if operation.guard else mask
+            jump = None
+            if active.any():
+                try:
+                    jump = operation.action(self, active)
+                except Fault as fault:
+                    below = active & (np.arange(self.lanes) < fault.lane)
+                    if below.any():
+                        operation.action(self, below)
+                    raise
+        self.pc[mask] = self.program.follow(index + 1)
+        if jump is not None:
+            self.pc[active] = self.program.follow(jump)
+        self.block.issued(self, index)
+        writes = {name: self.registers[name].copy() for name in operation.writes}
+        return Event(self.block.number, self.number, index, mask.copy(), active, writes, self._access)
+
+    def save(self) -> dict[str, Any]:
+        """A copy of what execution changes."""
+        state: dict[str, Any] = {name: getattr(self, name).copy() for name in _STATE}
+        state["registers"] = {name: values.copy() for name, values in self.registers.items()}
+        return state
+
+    def load(self, state: dict[str, Any]) -> None:
+        """Return to a saved state, which stays valid."""
+        for name in _STATE:
+            setattr(self, name, state[name].copy())
+        self.registers = {name: values.copy() for name, values in state["registers"].items()}
+
+    # What actions use.
+
+    def special(self, name: str) -> NDArray[np.uint64]:
+        """The lanes' values of a special register (PTX ISA 10)."""
+        fixed = self._specials.get(name)
+        if fixed is not None:
+            return fixed
+        clock = self.program.issued
+        if name == "%clock_hi":
+            clock >>= 32
+        elif name == "%clock":
+            clock &= 0xFFFFFFFF
+        elif name not in ("%clock64", "%globaltimer", "%globaltimer_lo"):
+            clock = 0  # performance counters, environment registers: unspecified or zero
+        return np.full(self.lanes, clock, np.uint64)
+
+    def locate(
+        self, space: Space, addresses: NDArray[np.uint64], active: NDArray[np.bool_], size: int
+    ) -> tuple[NDArray[np.intp], Array]:
+        """The active lanes' numbers, and where in the memory image they access `size` bytes."""
+        lanes = np.flatnonzero(active)
+        chosen = addresses[lanes]
+        try:
+            located = self.memory.locate(space, chosen, self.threads[lanes], size)
+        except AccessError as error:
+            raise self._access_fault(error, int(lanes[error.position]), space, size) from None
+        self._access = (space, chosen, size)
+        return lanes, located
+
+    def wait_at_barrier(self, active: Array, ident: Array, count: Array) -> None:
+        """The active lanes wait at a barrier of the block for `count` threads, 0 meaning all."""
+        np.copyto(self.waiting, self._current, where=active)
+        np.copyto(self.barrier, ident, where=active, casting="unsafe")
+        np.copyto(self.needed, count, where=active, casting="unsafe")
+
+    def wait_for_lanes(self, active: Array, members: Array) -> None:
+        """The active lanes wait for the lanes in their member masks."""
+        self.wait_at_barrier(active, np.full(self.lanes, WARP_BARRIER), members)
+
+    def arrive_at_barrier(self, ident: int) -> None:
+        """The warp arrives at a barrier without waiting (bar.arrive)."""
+        self.block.arrived[ident] = self.block.arrived.get(ident, 0) + self.lanes
+
+    def fault(self, message: str, reason: Reason, lane: int, address: int | None = None) -> Fault:
+        """A fault of a lane at the current instruction."""
+        instruction = self.program.kernel.body[self._current]
+        return Fault(
+            f"{self.program.path}:{instruction.line}: {message} (`{instruction.text.strip()}`)",
+            reason, instruction.line, self.block.coordinates, self.thread(lane), lane, address,
+        )  # fmt: skip
+
+    def thread(self, lane: int) -> Coordinates:
+        """A lane's thread index, x, y, z."""
+        return coordinates(int(self.threads[lane]), self.program.bound.block)
+
+    def name(self, lane: int) -> str:
+        """A thread as messages name it."""
+        return f"thread {_tuple(self.thread(lane))} of block {_tuple(self.block.coordinates)}"
+
+    def _access_fault(self, error: AccessError, lane: int, space: Space, size: int) -> Fault:
+        verb = "stores to" if self.program.kernel.body[self._current].opcode == "st" else "loads from"
+        place = (
+            f"{self.name(lane)} {verb} {space if space != 'generic' else 'global'} address {error.address:#x}"
+        )
+        if error.reason == "misaligned":
+            why = f"which is not a multiple of the {size} bytes that it accesses"
+        elif space in ("global", "const", "generic"):
+            why = f"which is outside every array{self.program.nearest(error.address)}"
+        else:
+            why = f"which is outside the {space} memory of the kernel"
+        return self.fault(f"{place}, {why}", error.reason, lane, error.address)
+
+    def _fixed_specials(self) -> Iterator[tuple[str, NDArray[np.uint64]]]:
+        bound, lanes = self.program.bound, self.lanes
+        lane = np.arange(lanes, dtype=np.uint64)
+        x, y, _ = bound.block
+        tid = (self.threads % x, self.threads // x % y, self.threads // (x * y))
+        for axis, name in enumerate("xyz"):
+            yield f"%tid.{name}", tid[axis].astype(np.uint64)
+            for register, triple in (
+                ("ntid", bound.block), ("ctaid", self.block.coordinates), ("nctaid", bound.grid),
+            ):  # fmt: skip
+                yield f"%{register}.{name}", np.full(lanes, triple[axis], np.uint64)
+        bit = np.uint64(1) << lane
+        everyone = np.uint64((1 << lanes) - 1)
+        yield "%laneid", lane
+        yield "%lanemask_eq", bit
+        yield "%lanemask_lt", bit - np.uint64(1)
+        yield "%lanemask_le", bit | (bit - np.uint64(1))
+        yield "%lanemask_gt", everyone & ~(bit | (bit - np.uint64(1)))
+        yield "%lanemask_ge", everyone & ~(bit - np.uint64(1))
+        scalars = {
+            "WARP_SZ": lanes,
+            "%warpid": self.number,
+            "%nwarpid": -(-bound.threads // lanes),
+            "%smid": 0,
+            "%nsmid": 1,
+            "%dynamic_smem_size": bound.launch.shared,
+            "%total_smem_size": bound.shared_bytes,
+        }
+        for name, value in scalars.items():
+            yield name, np.full(lanes, value, np.uint64)
+
+
+def coordinates(number: int, shape: Coordinates) -> Coordinates:
+    """The index (x, y, z) of a thread or block from its number, x fastest."""
+    return number % shape[0], number // shape[0] % shape[1], number // (shape[0] * shape[1])
+
+
+def _tuple(triple: Coordinates) -> str:
+    return "({}, {}, {})".format(*triple)
