@@ -15,7 +15,7 @@ from qdbg.runtime.interpreter.errors import LimitReached
 from qdbg.runtime.interpreter.memory import Memory
 from qdbg.runtime.interpreter.program import Program
 from qdbg.runtime.interpreter.warp import Event, Warp
-from qdbg.runtime.launch import BoundLaunch
+from qdbg.runtime.launch import BoundLaunch, Dim3
 
 #: Warp instructions a warp may issue before the next one gets a turn; a spinning warp must not starve others.
 _TURN = 10_000
@@ -80,13 +80,13 @@ class Interpreter:
 
     @property
     def memory(self) -> NDArray[np.uint8]:
-        """The bytes from address 0 to the end of shared memory; a view that follows the launch."""
-        return self._memory.image[: self._memory.end]
+        """The bytes from address 0 to the end of shared memory, rounded up to a multiple of 16; a view."""
+        return self._memory.image[: self._memory.flat_size]
 
     @property
     def shared(self) -> NDArray[np.uint8]:
         """The running block's shared memory; a view."""
-        return self.memory[self.bound.shared_base :]
+        return self.memory[self.bound.shared_base : self.bound.memory_end]
 
     def array(self, name: str) -> NDArray[np.generic]:
         """The present content of an array or module variable; a view.  Raises `KeyError`."""
@@ -127,6 +127,16 @@ class Interpreter:
             if progress is not None and issued % _REPORT == 0:
                 progress(self.block, self.bound.blocks)
             self.step()
+
+    def start_block(self, coordinates: Dim3) -> Warp:
+        """Begin the block with this %ctaid, whatever became of the current one; returns its first warp.
+
+        For a caller that drives warps itself and follows a machine's order of blocks.
+        """
+        x, y, z = coordinates
+        width, height, _ = self.bound.grid
+        self._enter(x + width * (y + height * z))
+        return self.warps[0]
 
     def next_block(self) -> None:
         """Leave the current block, whose threads must have exited, for the next; after the last, finish."""

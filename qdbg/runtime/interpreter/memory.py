@@ -38,8 +38,9 @@ class Memory:
 
     def __init__(self, bound: BoundLaunch, local_bytes: int):
         self.end = bound.memory_end
+        self.flat_size = _round_up(self.end)
         self._shared = (bound.shared_base, bound.shared_bytes)
-        self._param = (_round_up(self.end), len(bound.parameters))
+        self._param = (self.flat_size, len(bound.parameters))
         self._local = (_round_up(self._param[0] + len(bound.parameters)), local_bytes)
         self.local_stride = _round_up(local_bytes)
         size = self._local[0] + self.local_stride * bound.threads

@@ -36,7 +36,7 @@ def saturate_unit(x: Array) -> Array:
 
 
 def correct(near: Array, above: Array, below: Array, mode: Mode) -> Array:
-    """The f32 in rounding mode `mode`, from the nearest and whether that lies above or below the exact value."""
+    """The f32 in a rounding mode, from the nearest one and whether that is above or below the exact value."""
     if mode == "rn":
         return near
     down = np.nextafter(near, np.float32(-np.inf))

@@ -75,6 +75,11 @@ class Warp:
         return self.pc >= 0
 
     @property
+    def exited(self) -> NDArray[np.bool_]:
+        """Lanes that have exited or never existed."""
+        return self.pc < 0
+
+    @property
     def runnable(self) -> NDArray[np.bool_]:
         """Live lanes that wait at no barrier."""
         return (self.pc >= 0) & (self.waiting < 0)
