@@ -199,9 +199,10 @@ def _check_memory(
     if largest is not None and largest.size >= shared:
         origin = next((a.origin for a in launch.arguments if a.name == largest.name), launch.origin)
         raise LaunchError(
-            origin, f"the launch needs {needed} bytes of memory (of which {largest.name} takes {largest.size}) and "
-            f"the machine has {limit}; use smaller arrays"
-        )  # fmt: skip
+            origin,
+            f"the launch needs {needed} bytes of memory (of which {largest.name} takes {largest.size}) "
+            f"and the machine has {limit}; use smaller arrays",
+        )
     raise LaunchError(
         launch.origin,
         f"the launch needs {needed} bytes of memory (of which shared memory takes {shared}, arrays "

@@ -77,7 +77,7 @@ def encode_argument(
         if isinstance(value, Scalar):
             if parameter.count is not None:
                 raise ValueError(
-                    f"{label} is a struct of {parameter.size} bytes; give its content as bytes[...] or i32[...]"
+                    f"{label} is a struct of {parameter.size} bytes; write its content as bytes[...]"
                 )
             return _scalar(value.text, parameter.type, label).to_bytes(parameter.size, "little")
         data = value.materialise(source.path.parent)
@@ -86,9 +86,9 @@ def encode_argument(
     if parameter.count is not None:
         if data.nbytes != parameter.size:
             raise LaunchError(
-                argument.origin, f"{label} is a struct of {parameter.size} bytes, its value has {data.nbytes}; "
-                f"give {parameter.size} bytes"
-            )  # fmt: skip
+                argument.origin,
+                f"{label} is a struct of {parameter.size} bytes, its value has {data.nbytes}; give all of it",
+            )
         return data.tobytes()
     if TYPE_BITS[parameter.type] != 64 or parameter.type not in ("u64", "b64", "s64"):
         raise LaunchError(

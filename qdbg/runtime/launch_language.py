@@ -60,7 +60,7 @@ class ExpectSpec:
 
 @dataclass(frozen=True, slots=True)
 class Launch:
-    """A launch as written.  `kernel` None means the file's only kernel; `shared` is the dynamic part in bytes.
+    """A launch as written.  `kernel` None means the file's only kernel; `shared` is the dynamic bytes.
 
     `written` is false for the empty launch that stands in where the file offers none.
     """
@@ -311,7 +311,7 @@ def with_overrides(
     shared: int | None = None,
     args: Sequence[tuple[str, str]] = (),
 ) -> Launch:
-    """The launch changed as --kernel, --grid, --block, --shared and --arg say (grid and block as `X[,Y[,Z]]`).
+    """The launch changed as --kernel, --grid, --block, --shared and --arg say (sizes as `X[,Y[,Z]]`).
 
     An argument replaces the one of the same name or is added.  A changed launch keeps no expectations:
     they were written for other numbers.
