@@ -1,0 +1,114 @@
+"""Every kernel in `kernels/`, every launch it offers, against its own expectations.
+
+The expected values come from compiling the same CUDA source as host C++ (`make_expectations.py`).
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from pathlib import Path
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from qdbg.compiler.machine.config import MEMORY_BASE
+from qdbg.compiler.machine.isa import Trap
+from qdbg.runtime.emulator import Emulator
+from qdbg.runtime.interpreter import Fault, Interpreter, LimitReached
+from qdbg.runtime.launch import Allocation, parse_launches
+from qdbg.runtime.launcher import LaunchOptions, Prepared, prepare
+from qdbg.runtime.replay import Replay
+
+KERNELS = Path(__file__).parent.parent / "kernels"
+FAULTS = KERNELS / "faults"
+LIMIT = 200_000
+
+
+def launches() -> list[tuple[str, int]]:
+    """(path below `kernels/`, number of the launch) of everything that must end well."""
+    return [
+        (str(path.relative_to(KERNELS)), number)
+        for path in sorted(KERNELS.rglob("*.cu"))
+        if FAULTS not in path.parents
+        for number, _ in enumerate(parse_launches(path.read_text()), 1)
+    ]
+
+
+@cache
+def prepared(path: str, number: int = 1) -> Prepared:
+    return prepare(KERNELS / path, LaunchOptions(number=number))
+
+
+def emulate(launch: Prepared) -> Replay:
+    """Generates to the end of the launch; the memory is then the replay's, from the tokens alone."""
+    image = launch.image
+    engine = Emulator(image.config)
+    replay = Replay(image.program, image.vocabulary, image.uniforms, image.memory, image.threads)
+    replay.feed(engine.prefill(image.ids))
+    while not replay.trace.ended:
+        assert engine.passes < LIMIT
+        replay.feed(engine.step())
+    return replay
+
+
+def content(memory: NDArray[np.uint32], allocation: Allocation) -> NDArray[np.generic]:
+    start = allocation.address - MEMORY_BASE
+    return memory.view(np.uint8)[start : start + allocation.size].view(allocation.data.dtype)
+
+
+@pytest.mark.parametrize(("path", "number"), launches())
+def test_interpreter_gives_what_is_expected(path: str, number: int) -> None:
+    launch = prepared(path, number)
+    interpreter = Interpreter(launch.source.ptx, launch.bound)
+    interpreter.run(limit=LIMIT)
+    assert launch.bound.expectations, f"{path} states no expectation for launch {number}"
+    for expectation in launch.bound.expectations:
+        assert interpreter.array(expectation.name).tolist() == expectation.values.tolist()
+
+
+@pytest.mark.parametrize(("path", "number"), launches())
+def test_emulator_gives_what_is_expected(path: str, number: int) -> None:
+    launch = prepared(path, number)
+    replay = emulate(launch)
+    assert replay.trace.trap is None
+    arrays = {allocation.name: allocation for allocation in launch.bound.allocations}
+    for expectation in launch.bound.expectations:
+        assert content(replay.memory, arrays[expectation.name]).tolist() == expectation.values.tolist()
+
+
+def test_kernels_head_comments_name_what_they_need() -> None:
+    for path in KERNELS.rglob("*.cu"):
+        head = path.read_text().split("\n\n")[0]
+        assert "PTX families (ptx-coverage):" in head, path
+        assert "qdbg: launch" in head, path
+
+
+def test_out_of_bounds_traps_in_the_first_lane_past_the_end() -> None:
+    """`out` has five words and every thread writes one, so thread 5 is the first to miss."""
+    launch = prepared("faults/out_of_bounds.cu")
+    replay = emulate(launch)
+    assert replay.trace.trap is not None
+    assert replay.trace.trap[:2] == (5, Trap.OUT_OF_BOUNDS)
+    assert content(replay.memory, launch.bound.allocations[0]).tolist() == [i * i for i in range(5)]
+    with pytest.raises(Fault, match="out of bounds") as fault:
+        Interpreter(launch.source.ptx, launch.bound).run()
+    assert fault.value.lane == 5
+
+
+def test_forever_does_not_end() -> None:
+    launch = prepared("faults/forever.cu")
+    with pytest.raises(LimitReached):
+        Interpreter(launch.source.ptx, launch.bound).run(limit=1000)
+    engine = Emulator(launch.image.config)
+    replay = Replay(
+        launch.image.program,
+        launch.image.vocabulary,
+        launch.image.uniforms,
+        launch.image.memory,
+        launch.image.threads,
+    )
+    replay.feed(engine.prefill(launch.image.ids))
+    for _ in range(1000):
+        replay.feed(engine.step())
+    assert not replay.trace.ended
