@@ -18,7 +18,7 @@ test: $(READY)
 
 # torch first and by itself: it is by far the largest download, and the rest resolves against it.
 $(READY): pyproject.toml
-	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
+	@"$(PYTHON)" -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
 	  || { echo "qdbg needs Python 3.11 or newer; name one with: make PYTHON=/path/to/python3" >&2; exit 1; }
 	test -x $(BIN)/python || $(PYTHON) -m venv .venv
 	$(BIN)/python -m pip install --disable-pip-version-check torch==2.13.0

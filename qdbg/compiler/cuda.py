@@ -30,7 +30,8 @@ _NVCC = ("-arch=compute_75", "-ptx", "-lineinfo", "--fmad=false")
 _CLANG = ("--cuda-device-only", "--cuda-gpu-arch=sm_75", "-S", "-gline-tables-only", "-ffp-contract=off")
 #: `file(12): error: cause` of NVIDIA's compilers, `file:12:3: error: cause` of clang.
 _ERROR = re.compile(
-    r"^(?P<file>[^\n]+?)(?:\((?P<line>\d+)\)|:(?P<line2>\d+):\d+): (?:catastrophic |fatal )?error:? (?P<cause>.+)$",
+    r"^(?P<file>[^\n]+?)(?:\((?P<line>\d+)\)|:(?P<line2>\d+):\d+): (?:catastrophic |fatal )?error:?"
+    r" (?P<cause>.+)$",
     re.MULTILINE,
 )
 

@@ -61,7 +61,7 @@ def device_source(text: str, folder: Path, include_folders: Sequence[Path]) -> D
                 included = local.read_text(encoding="utf-8", errors="replace")
                 headers[name] = blank_host_code(included)
                 waiting.append((included, local.parent))
-            elif is_host_library(name) or name in STAND_INS and not _is_in(name, include_folders):
+            elif is_host_library(name) or (name in STAND_INS and not _is_in(name, include_folders)):
                 headers[name] = STAND_INS.get(name, "")
             elif match["open"] == "<" and not _is_in(name, (folder, *include_folders)):
                 headers[name] = ""

@@ -1,4 +1,4 @@
-"""Itanium C++ ABI names to what the source says, as far as kernels need it: `_Z1kIfLi3EEvPT_` is `k<float, 3>`.
+"""Itanium C++ ABI names as the source has them, as far as kernels need it (`_Z1kIfLi3EEvPT_`: `k<float, 3>`).
 
 A name outside the small grammar here (the ABI's section 5.1, without expressions) is shown as it is, and
 template arguments that are not simple as `...`.

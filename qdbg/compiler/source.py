@@ -90,7 +90,7 @@ def _read(path: Path) -> str:
 
 
 def _parameter_names(kernel: Function, written: list[tuple[str, tuple[str | None, ...]]]) -> tuple[str, ...]:
-    """The names of the parameters, from the CUDA source or else from the PTX, where compilers write `k_param_0`."""
+    """The names of the parameters, from the CUDA source or else from the PTX (`k_param_0` is `param_0`)."""
     plain = display_name(kernel.name).partition("<")[0].rpartition("::")[2]
     count = len(kernel.parameters)
     names = next((found for name, found in written if name == plain and len(found) == count), (None,) * count)

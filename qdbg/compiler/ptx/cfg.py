@@ -77,12 +77,17 @@ class ControlFlow:
             last = self.function.body[block.end - 1] if block.end > block.start else None
             if last is not None and last.opcode == "trap":
                 leaving[block.index] = 1  # ends the launch: nothing reconverges after it
-            elif last is None or last.opcode in ("ret", "exit") or _runs_off(self.function, block):
+            elif last is None or last.opcode in ("ret", "exit") or self._runs_off(block):
                 leaving[block.index] = 0
         return immediate_postdominators(self._successors, self._predecessors, leaving)
 
+    def _runs_off(self, block: Block) -> bool:
+        """Whether control can pass the end of the body."""
+        is_last = block.index == len(self.blocks) - 1
+        return is_last and _falls_through(self.function.body[block.end - 1])
+
     def ipdom(self, block: int) -> int | None:
-        """The immediate post-dominator of a block, where divergent lanes reconverge; None is the virtual exit.
+        """The immediate post-dominator of a block, where divergent lanes reconverge; None: the virtual exit.
 
         Paths into a `trap` or an endless loop count only for blocks that have no other way out.
         """
@@ -154,10 +159,6 @@ def _targets(function: Function, instruction: Instruction) -> tuple[int, ...]:
 
 def _falls_through(instruction: Instruction) -> bool:
     return instruction.opcode not in _ENDS or instruction.guard is not None
-
-
-def _runs_off(function: Function, block: Block) -> bool:
-    return block.end == len(function.body) and _falls_through(function.body[block.end - 1])
 
 
 def _blocks(function: Function) -> tuple[Block, ...]:

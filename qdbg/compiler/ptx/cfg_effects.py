@@ -28,15 +28,14 @@ def reads(instruction: Instruction) -> tuple[str, ...]:
     found: list[str] = []
     if instruction.guard is not None:
         found += [instruction.guard.register, *writes(instruction)]
-    destination = _destination(instruction)
-    for operand in instruction.operands:
-        if operand is not destination:
-            found += _registers(operand)
+    sources = instruction.operands if _destination(instruction) is None else instruction.operands[1:]
+    for operand in sources:
+        found += _registers(operand)
     return tuple(dict.fromkeys(found))
 
 
 def _destination(instruction: Instruction) -> Operand | None:
-    """The operand that receives the result, or None."""
+    """The first operand if it receives the result, or None."""
     if not instruction.operands:
         return None
     first = instruction.operands[0]

@@ -23,7 +23,7 @@ _TOKEN = re.compile(
   | (?P<number> 0[fF][0-9a-fA-F]{8}\b | 0[dD][0-9a-fA-F]{16}\b | 0[xX][0-9a-fA-F]+U?\b | 0[bB][01]+U?\b
               | \d+\.\d*(?:[eE][+-]?\d+)? | \d+[eE][+-]?\d+\b | \d+U?\b )
   | (?P<string> "(?:\\.|[^"\\\n])*" )
-  | (?P<mark>   << | >> | [][(){}<>,;:=@!|+*/%&^~-] )
+  | (?P<mark>   << | >> | /(?!\*) | [][(){}<>,;:=@!|+*%&^~-] )
     """,
     re.VERBOSE | re.DOTALL,
 )
@@ -74,7 +74,7 @@ class Cursor:
         self.text, self.path = text, path
         self.tokens = tokenize(text, path)
         self.position = 0
-        self._reading: list[str] = ["the file"]
+        self._reading: list[str] = ["the module"]
 
     @property
     def token(self) -> Token:

@@ -1,7 +1,7 @@
-"""PTX text to `ir.Module` (PTX ISA sections 4, 5, 7 and 11): what NVRTC, nvcc and clang emit, and what people write.
+"""PTX text to `ir.Module` (PTX ISA sections 4, 5, 7 and 11), as NVRTC, nvcc, clang and people write it.
 
 - Names are unique inside a function: one that a nested scope declares again becomes `name#1`.
-- The table of a `brx.idx` is a Vector of Labels in the instruction itself, that of a `call` a Vector of Symbols.
+- The table of a `brx.idx` is a Vector of Labels in the instruction itself, of a `call` a Vector of Symbols.
 - `.loc` with line 0 gives `location` None; of an inlined call it is the innermost line.
 - A lone `_` operand is an empty Pair.
 - A function that is declared and never defined has no instructions and the directive `external`.

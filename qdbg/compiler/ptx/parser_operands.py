@@ -71,7 +71,7 @@ def operands(cursor: Cursor, scope: Scope, closing: str, decimal: FloatKind) -> 
 
 
 def operand(cursor: Cursor, scope: Scope, decimal: FloatKind) -> Operand | None:
-    """Reads one operand.  A name that is not declared yet is a Label, to be resolved at the end of the function."""
+    """Reads one operand; an unknown name is a Label, to be resolved when the function has been read."""
     if starts_constant(cursor):
         return constant(cursor, decimal)
     if cursor.accept("["):

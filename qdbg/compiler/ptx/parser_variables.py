@@ -179,21 +179,24 @@ def _value(cursor: Cursor, element: Form) -> _Value:
         if mask is None:
             return _Value(token, literal=constant(cursor, decimal))
         cursor.take()
-        symbol = _parenthesised(cursor)
-        return _Value(token, symbol=symbol, addend=_addend(cursor), mask=mask)
+        symbol, inner = _parenthesised(cursor)
+        return _Value(token, symbol=symbol, addend=inner + _addend(cursor), mask=mask)
+    symbol, inner = _symbol(cursor)
+    return _Value(token, symbol=symbol, addend=inner + _addend(cursor))
+
+
+def _symbol(cursor: Cursor) -> tuple[str, int]:
+    """Reads `symbol` or `generic(symbol+4)`; returns the name and the offset in the parentheses."""
     name = cursor.name("a variable or function").text
-    symbol = _parenthesised(cursor) if name == "generic" and cursor.at("(") else name
-    return _Value(token, symbol=symbol, addend=_addend(cursor))
+    return _parenthesised(cursor) if name == "generic" and cursor.at("(") else (name, 0)
 
 
-def _parenthesised(cursor: Cursor) -> str:
-    """Reads `(symbol)` or `(generic(symbol))`."""
+def _parenthesised(cursor: Cursor) -> tuple[str, int]:
     cursor.expect("(")
-    name = cursor.name("a variable or function").text
-    if name == "generic" and cursor.at("("):
-        name = _parenthesised(cursor)
+    name, inner = _symbol(cursor)
+    inner += _addend(cursor)
     cursor.expect(")")
-    return name
+    return name, inner
 
 
 def _addend(cursor: Cursor) -> int:
