@@ -1,0 +1,77 @@
+"""Breakpoints on PTX lines.
+
+A line that costs no pass (its instruction was folded, or nothing is left of it) is reached when the
+warp's next machine instruction at or behind it is about to start: that instruction does its work.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
+
+from qdbg.compiler.ptx.ir import Function, Instruction
+
+
+class BreakpointError(Exception):
+    """A breakpoint that cannot be set; `str()` is one sentence."""
+
+
+@dataclass(frozen=True)
+class Breakpoint:
+    """`line` is the PTX line of the instruction `index` where it stops; `cuda_line` where set by one."""
+
+    number: int
+    line: int
+    index: int
+    cuda_line: int | None = None
+    hits: int = 0
+
+
+class Breakpoints:
+    """The breakpoints of a session.  Safe to change while the session runs in another thread."""
+
+    def __init__(self, kernel: Function, cuda_line: Callable[[Instruction], int | None]):
+        """cuda_line: the line of the user's own CUDA file that an instruction comes from."""
+        self._kernel, self._cuda_line = kernel, cuda_line
+        self._all: dict[int, Breakpoint] = {}
+        self._number = 0
+
+    def all(self) -> tuple[Breakpoint, ...]:
+        """Every breakpoint, oldest first."""
+        return tuple(self._all.values())
+
+    def toggle(self, line: int) -> Breakpoint | None:
+        """Set a breakpoint at the first instruction at or behind a PTX line, or remove the one there."""
+        for instruction in self._kernel.body:
+            if instruction.line >= line:
+                return self._toggle(instruction.index, None)
+        raise BreakpointError(f"line {line} is behind the last instruction of {self._kernel.name}")
+
+    def toggle_cuda(self, line: int) -> Breakpoint | None:
+        """The same for a CUDA line: its first instruction (or that of the next line with code)."""
+        places = [(self._cuda_line(i), i.index) for i in self._kernel.body]
+        candidates = [(at, index) for at, index in places if at is not None and at >= line]
+        if not candidates:
+            raise BreakpointError(f"no instruction of {self._kernel.name} comes from CUDA line {line} or later")
+        cuda_line, index = min(candidates)
+        return self._toggle(index, cuda_line)
+
+    def clear(self) -> None:
+        """Remove every breakpoint."""
+        self._all.clear()
+
+    def at(self, indices: Iterable[int]) -> Breakpoint | None:
+        """The first of these instructions with a breakpoint; counts a hit."""
+        for index in indices:
+            if (found := self._all.get(index)) is not None:
+                self._all[index] = found = replace(found, hits=found.hits + 1)
+                return found
+        return None
+
+    def _toggle(self, index: int, cuda_line: int | None) -> Breakpoint | None:
+        if self._all.pop(index, None):
+            return None
+        self._number += 1
+        made = Breakpoint(self._number, self._kernel.body[index].line, index, cuda_line)
+        self._all[index] = made
+        return made

@@ -1,0 +1,192 @@
+"""The debugger's commands: one table for keys, prompt, palette, scripts and help."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Generic, TypeVar
+
+from qdbg.runtime.view import State, View
+
+if TYPE_CHECKING:
+    from qdbg.runtime.session import Control, Session
+
+Target = TypeVar("Target")
+
+
+class CommandError(Exception):
+    """A command that cannot be carried out; `str()` is one sentence."""
+
+
+def always(view: View | None) -> bool:
+    """Enabled even before the session is open."""
+    return True
+
+
+def opened(view: View | None) -> bool:
+    """Enabled once the session is open."""
+    return view is not None
+
+
+def runnable(view: View | None) -> bool:
+    """Enabled while the launch has not ended."""
+    return view is not None and view.state not in (State.ENDED, State.TRAPPED)
+
+
+@dataclass(frozen=True)
+class Command(Generic[Target]):
+    """A command of the debugger.
+
+    run: carries it out on a session (or on the app, for its own commands) with the text behind the
+    name, and returns a sentence for the message line, "" for none; immediate: it may run in the
+    middle of a `continue`, since it touches nothing that the machine uses.
+    """
+
+    name: str
+    usage: str
+    help: str
+    run: Callable[[Target, str, Control], str]
+    keys: tuple[str, ...] = ()
+    aliases: tuple[str, ...] = ()
+    enabled: Callable[[View | None], bool] = opened
+    immediate: bool = False
+
+    @property
+    def title(self) -> str:
+        """Name and argument, e.g. `step [N]`."""
+        return f"{self.name} {self.usage}".strip()
+
+
+def parse(text: str) -> tuple[str, str]:
+    """A command line as name and argument; `x/8` and `5s` are taken apart too."""
+    text = text.strip()
+    count = len(text) - len(text.lstrip("0123456789"))
+    if 0 < count < len(text):
+        return text[count:].strip(), text[:count]
+    name, _, argument = text.partition(" ")
+    return name, argument.strip()
+
+
+def lookup(commands: Iterable[Command[Target]], name: str) -> Command[Target] | None:
+    """The command of that name or alias, else the only one that starts with it."""
+    table = list(commands)
+    for command in table:
+        if name == command.name or name in command.aliases:
+            return command
+    matches = [command for command in table if name and command.name.startswith(name)]
+    return matches[0] if len(matches) == 1 else None
+
+
+def _count(argument: str) -> int:
+    """A repeat count, 1 where none is given."""
+    return _number(argument or "1", "a count", 1)
+
+
+def _number(text: str, what: str, least: int = 0) -> int:
+    try:
+        value = int(text, 0)
+    except ValueError:
+        raise CommandError(f"{text!r} is not {what}; give a whole number") from None
+    if value < least:
+        raise CommandError(f"{value} is not {what}; give {least} or more")
+    return value
+
+
+def _line(session: Session, argument: str) -> tuple[int, bool]:
+    """A line argument as (line, is it CUDA): `24`, `cu:6`."""
+    kind, colon, number = argument.rpartition(":")
+    if colon and kind not in ("cu", "cuda", "ptx"):
+        raise CommandError(f"{argument!r} is not a line; write 24 or cu:6")
+    if not number:
+        raise CommandError("give a line: 24 for PTX, cu:6 for CUDA")
+    return _number(number, "a line", 1), kind in ("cu", "cuda")
+
+
+def _step(session: Session, argument: str, control: Control) -> str:
+    return session.step(_count(argument), control)
+
+
+def _next(session: Session, argument: str, control: Control) -> str:
+    return session.next_line(_count(argument), control)
+
+
+def _pass(session: Session, argument: str, control: Control) -> str:
+    return session.forward(_count(argument), control)
+
+
+def _continue(session: Session, argument: str, control: Control) -> str:
+    return session.proceed(control)
+
+
+def _until(session: Session, argument: str, control: Control) -> str:
+    line, cuda = _line(session, argument)
+    return session.run_to(line, cuda, control)
+
+
+def _finish(session: Session, argument: str, control: Control) -> str:
+    return session.finish_block(control)
+
+
+def _back(session: Session, argument: str, control: Control) -> str:
+    return session.back(_count(argument))
+
+
+def _restart(session: Session, argument: str, control: Control) -> str:
+    return session.restart()
+
+
+def _break(session: Session, argument: str, control: Control) -> str:
+    if not argument:
+        if (line := session.view().line) is None:
+            raise CommandError("the machine stands on no PTX line; give a line: break 24 or break cu:6")
+        argument = str(line)
+    line, cuda = _line(session, argument)
+    return session.toggle_breakpoint(line, cuda)
+
+
+def _delete(session: Session, argument: str, control: Control) -> str:
+    session.breakpoints.clear()
+    return "no breakpoints"
+
+
+def _lane(session: Session, argument: str, control: Control) -> str:
+    return session.set_focus(_number(argument, "a lane"))
+
+
+def _turn(by: int) -> Callable[[Session, str, Control], str]:
+    def run(session: Session, argument: str, control: Control) -> str:
+        return session.turn_focus(by)
+
+    return run
+
+
+def _turn_warp(by: int) -> Callable[[Session, str, Control], str]:
+    def run(session: Session, argument: str, control: Control) -> str:
+        return session.turn_warp(by)
+
+    return run
+
+
+def _print(session: Session, argument: str, control: Control) -> str:
+    return session.describe(argument)
+
+
+SESSION_COMMANDS: tuple[Command[Session], ...] = (
+    Command("step", "[N]", "one PTX instruction, for all its lanes", _step, ("s", "f11"), ("s",), runnable),
+    Command("next", "[N]", "to the next CUDA line (PTX line where there is no CUDA)", _next, ("n", "f10"), ("n",),
+            runnable),
+    Command("pass", "[N]", "one forward pass of the model", _pass, ("full_stop",), (".", "p"), runnable),
+    Command("continue", "", "to a breakpoint, a mismatch or the end", _continue, ("c", "f5"), ("c",), runnable),
+    Command("until", "LINE", "run to a line (the cursor's line with the key)", _until, (), ("u",), runnable),
+    Command("finish", "", "to the end of the block", _finish, ("f",), ("f",), runnable),
+    Command("back", "[N]", "back to the stop before", _back, ("S",), ("S",)),
+    Command("restart", "", "back to the start of the launch", _restart, ("r",), ("r", "run")),
+    Command("break", "[LINE]", "set or remove a breakpoint: 24, cu:6", _break, (), ("b",), immediate=True),
+    Command("delete", "", "remove every breakpoint", _delete, (), ("d",), immediate=True),
+    Command("lane", "N", "focus a lane", _lane, (), ("l",), immediate=True),
+    Command("left", "", "focus the lane to the left", _turn(-1), ("left",), (), immediate=True),
+    Command("right", "", "focus the lane to the right", _turn(1), ("right",), (), immediate=True),
+    Command("warp-left", "", "focus the warp before", _turn_warp(-1), ("left_square_bracket",), (), immediate=True),
+    Command("warp-right", "", "focus the warp behind", _turn_warp(1), ("right_square_bracket",), (), immediate=True),
+    Command("print", "NAME", "a register in every lane, or an array", _print, (), ("x",)),
+)  # fmt: skip

@@ -1,0 +1,266 @@
+"""The reference interpreter in step with the machine.
+
+After every machine instruction that completes a PTX instruction, the interpreter executes the same PTX
+instruction, and the free ones in front of it, for the same lanes.  Each lane must get there on its
+own path, and the register that was computed must hold the same bits in every one of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from qdbg.compiler.machine.config import MEMORY_BASE
+from qdbg.compiler.ptx.ir import TYPE_BITS
+from qdbg.runtime.correspondence import Correspondence
+from qdbg.runtime.interpreter import Fault, Interpreter, Warp
+from qdbg.runtime.interpreter.warp import coordinates
+from qdbg.runtime.launch import BoundLaunch
+from qdbg.runtime.state import MachineState
+from qdbg.runtime.trace import Block, Event, Trace
+
+Mask = NDArray[np.bool_]
+
+
+@dataclass(frozen=True)
+class Mismatch:
+    """The first disagreement: where, and what machine (`got`) and interpreter (`expected`) say.
+
+    number: the forward pass; register: what differs, a PTX register, `memory` or `path`.
+    """
+
+    number: int
+    block: Block
+    lane: int | None
+    line: int | None
+    register: str
+    expected: str
+    got: str
+
+    def __str__(self) -> str:
+        lane = f" lane {self.lane}" if self.lane is not None else ""
+        line = f" (line {self.line})" if self.line is not None else ""
+        return (
+            f"pass {self.number}: block {self.block}{lane} {self.register}: "
+            f"machine {self.got}, interpreter {self.expected}{line}"
+        )
+
+
+class Lockstep:
+    """Keeps the interpreter where the machine is, and the first mismatch."""
+
+    def __init__(self, correspondence: Correspondence, interpreter: Interpreter, bound: BoundLaunch):
+        self.map = correspondence
+        self.kernel = bound.kernel
+        self.bound = bound
+        self.interpreter = interpreter
+        self.completed = 0  #: PTX instructions that cost passes and are done
+        self.mismatch: Mismatch | None = None
+        self._costly = np.array(sorted(correspondence.anchors), np.int64)
+        self.known: dict[str, Mask] = self._nothing_known()
+
+    @property
+    def warp(self) -> Warp:
+        """The interpreter's warp; the machine runs blocks of one warp."""
+        return self.interpreter.warps[0]
+
+    @property
+    def block(self) -> Block:
+        """blockIdx of the block that the interpreter is in."""
+        return coordinates(self.interpreter.block, self.bound.grid)
+
+    @property
+    def issued(self) -> int:
+        """PTX instructions that the warp has issued."""
+        return self.interpreter.instructions
+
+    # -- where the interpreter is -----------------------------------------------------------------------
+
+    def position(self, lanes: Mask, anchor: int) -> int:
+        """The next PTX instruction of these lanes, of which the machine will complete `anchor` next."""
+        at = {int(pc) for pc in self.warp.pc[self._pad(lanes)]}
+        return at.pop() if len(at) == 1 else anchor
+
+    def fronts(self) -> list[tuple[int, int]]:
+        """(PTX instruction, lane mask) of every group of lanes that has not left the kernel."""
+        groups: dict[int, int] = {}
+        for lane in np.flatnonzero(self.warp.live):
+            pc = int(self.warp.pc[lane])
+            groups[pc] = groups.get(pc, 0) | 1 << int(lane)
+        return sorted(groups.items())
+
+    # -- following the machine ----------------------------------------------------------------------------
+
+    def skip(self, index: int, lanes: Mask) -> None:
+        """Execute a free PTX instruction of these lanes."""
+        self._execute(index, self._pad(lanes) & (self.warp.pc == index))
+
+    def finished(self, event: Event, lanes: Mask, results: Mapping[int, int]) -> None:
+        """The machine finished an instruction for `lanes`, with these results by lane."""
+        if self.mismatch is not None:
+            self.completed += self.map.completes(event.pc)
+            return
+        if self.map.completes(event.pc):
+            anchor = self.map.anchor[event.pc]
+            assert anchor is not None
+            self.completed += 1
+            if not self._advance(anchor, lanes, event):
+                return
+        if event.register is not None:
+            self._compare(event, results)
+
+    def enter(self, block: Block, number: int) -> None:
+        """The machine is about to run this block."""
+        if self.mismatch is not None or block == self.block:
+            return
+        self._leave(number)
+        if self.mismatch is None:
+            self.interpreter.next_block()
+            self.known = self._nothing_known()
+        if self.mismatch is None and block != self.block:
+            self._report(number, None, None, "block", str(self.block), str(block))
+
+    def trapped(self, trace: Trace) -> None:
+        """The machine trapped: so must the interpreter, in the same lane."""
+        assert trace.trap is not None
+        lane, reason, pc = trace.trap
+        anchor = self.map.anchor[pc]
+        said = reason.name.lower().replace("_", " ")
+        if anchor is None or self.mismatch is not None:
+            return
+        lanes = self._pad(trace.lanes)
+        index = self.position(lanes, anchor)
+        try:
+            for step in self.map.path(index, anchor):
+                self._execute(step, lanes)
+        except Fault as fault:
+            if fault.lane != lane and not trace.program.code[pc].uniform:
+                self._report(trace.count, lane, anchor, "trap", f"lane {fault.lane}: {fault.reason}", said)
+        else:
+            self._report(trace.count, lane, anchor, "trap", "no trap", said)
+
+    def end(self, number: int, state: MachineState) -> None:
+        """The launch is over: every lane must be through, and all of memory agree."""
+        if self.mismatch is None:
+            self._leave(number)
+        if self.mismatch is not None:
+            return
+        expected, got = self.words(), state.memory
+        wrong = np.flatnonzero((expected != got[: len(expected)]) & state.allocated[: len(expected)])
+        if len(wrong):
+            address = MEMORY_BASE + 4 * int(wrong[0])
+            name = next((a.name for a in self.bound.allocations if a.address <= address < a.end), "shared memory")
+            self.mismatch = Mismatch(
+                number, self.block, None, None, f"memory at {address:#x} ({name})",
+                f"{int(expected[wrong[0]]):#010x}", f"{int(got[wrong[0]]):#010x}",
+            )  # fmt: skip
+
+    def report(self, number: int, sentence: str) -> None:
+        """Something that the machine cannot do happened."""
+        if self.mismatch is None:
+            self.mismatch = Mismatch(number, self.block, None, None, "path", "a token that makes sense", sentence)
+
+    # -- values ---------------------------------------------------------------------------------------------
+
+    def value(self, register: str, lane: int) -> int | None:
+        """A register's bits in a lane, None before the lane wrote it."""
+        return int(self.warp.registers[register][lane]) if self.known[register][lane] else None
+
+    def words(self) -> NDArray[np.uint32]:
+        """Memory as 32-bit words from MEMORY_BASE on, as far as anything is laid out."""
+        end = -(-self.bound.memory_end // 4) * 4
+        padded = np.zeros(end - MEMORY_BASE, np.uint8)
+        content = self.interpreter.memory[MEMORY_BASE:]
+        padded[: len(content)] = content
+        return padded.view(np.uint32)
+
+    def width(self, register: str) -> int:
+        """Bits of a register that machine and interpreter have in common: narrowed ones are 32 wide."""
+        return min(32, TYPE_BITS[self.kernel.registers[register]])
+
+    # -- history --------------------------------------------------------------------------------------------
+
+    def snapshot(self) -> Any:
+        """An opaque copy."""
+        known = {name: mask.copy() for name, mask in self.known.items()}
+        return self.interpreter.snapshot(), self.completed, self.mismatch, known
+
+    def restore(self, snapshot: Any) -> None:
+        """Return to a snapshot, which stays valid."""
+        inner, self.completed, self.mismatch, known = snapshot
+        self.interpreter.restore(inner)
+        self.known = {name: mask.copy() for name, mask in known.items()}
+
+    # -- inside ---------------------------------------------------------------------------------------------
+
+    def _nothing_known(self) -> dict[str, Mask]:
+        return {name: np.zeros(len(self.warp.pc), np.bool_) for name in self.kernel.registers}
+
+    def _execute(self, index: int, lanes: Mask) -> None:
+        for name in self.warp.execute(index, lanes).writes:
+            self.known[name] |= lanes
+
+    def _advance(self, anchor: int, lanes: Mask, event: Event) -> bool:
+        """Execute up to and including `anchor`; False if some lane does not get there."""
+        lanes = self._pad(lanes)
+        try:
+            self._catch_up(lanes)
+            astray = lanes & ((self.warp.pc != anchor) | (self.warp.waiting >= 0))
+            if not astray.any():
+                self._execute(anchor, lanes)
+                return True
+            self._astray(int(np.argmax(astray)), anchor, event.number)
+        except Fault as fault:
+            said = f"lane {fault.lane}: {fault.reason}"
+            self._report(event.number, fault.lane, anchor, "trap", said, "no trap")
+        return False
+
+    def _catch_up(self, lanes: Mask) -> None:
+        """Execute free instructions until each of the lanes stands at one that costs passes."""
+        for _ in range(2 * len(self.kernel.body)):
+            ahead = lanes & self.warp.runnable & ~np.isin(self.warp.pc, self._costly)
+            if not ahead.any():
+                return
+            index = int(self.warp.pc[ahead].min())
+            self._execute(index, ahead & (self.warp.pc == index))
+
+    def _astray(self, lane: int, anchor: int | None, number: int) -> None:
+        """Machine and interpreter took different paths."""
+        body = self.kernel.body
+        at = "at the end" if not self.warp.live[lane] else f"at line {body[int(self.warp.pc[lane])].line}"
+        went = "at the end" if anchor is None else f"at line {body[anchor].line}"
+        self._report(number, lane, anchor, "path", at, went)
+
+    def _leave(self, number: int) -> None:
+        """The block is over: whatever its lanes still have to do must be free."""
+        self._catch_up(self.warp.live)
+        if self.warp.live.any():
+            self._astray(int(np.argmax(self.warp.live)), None, number)
+
+    def _compare(self, event: Event, results: Mapping[int, int]) -> None:
+        register = event.register
+        assert register is not None
+        mask = (1 << self.width(register)) - 1
+        for lane, got in results.items():
+            expected = self.value(register, lane)
+            if expected is not None and (expected ^ got) & mask:
+                index = self.map.anchor[event.pc]
+                self._report(event.number, lane, index, register, str(expected & mask), str(got & mask))
+                return
+
+    def _report(
+        self, number: int, lane: int | None, index: int | None, register: str, expected: str, got: str
+    ) -> None:
+        if self.mismatch is None:
+            line = self.kernel.body[index].line if index is not None else None
+            self.mismatch = Mismatch(number, self.block, lane, line, register, expected, got)
+
+    def _pad(self, lanes: Mask) -> Mask:
+        """The machine's lanes as the interpreter counts them: its warps are as wide or wider."""
+        padded = np.zeros(len(self.warp.pc), np.bool_)
+        padded[: len(lanes)] = lanes
+        return padded

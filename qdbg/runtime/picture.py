@@ -1,0 +1,220 @@
+"""Draws the `View` of a session: decodes the engine's state and lays it beside the interpreter's."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from qdbg.compiler.machine.config import MEMORY_BASE
+from qdbg.compiler.machine.isa import Reg
+from qdbg.compiler.machine.vocabulary import Kind
+from qdbg.compiler.ptx.cfg import ControlFlow
+from qdbg.runtime.commands import CommandError
+from qdbg.runtime.state import MachineState
+from qdbg.runtime.trace import Event, meaning
+from qdbg.runtime.view import MemoryArray, RegisterRow, TokenLine, TrapReport, View, thread_index
+
+if TYPE_CHECKING:
+    from qdbg.runtime.session import Session
+
+#: Tokens in a view.
+SHOWN = 200
+Values = tuple[int | None, ...]
+
+
+class Painter:
+    """Paints views, and remembers what each lane showed when it was last stopped at."""
+
+    def __init__(self, session: Session):
+        self._session = session
+        self._flow = ControlFlow(session.kernel)
+        self._names = _in_order_of_definition(session)
+        self._live = _liveness(self._flow)
+        self._before: dict[str, list[int | None]] = {}
+        self._memory_before: NDArray[np.uint32] | None = None
+
+    def forget(self) -> None:
+        """Nothing counts as changed at the next stop."""
+        self._before, self._memory_before = {}, None
+
+    def paint(self) -> View:
+        """The picture at this stop."""
+        session = self._session
+        state = session.engine.state()
+        index, anchor = session.position()
+        trace, lockstep = session.trace, session.lockstep
+        active = np.zeros(len(trace.exists), np.bool_)
+        if not session.ended:
+            active = trace.lanes
+        cuda_line = session.source.cuda_line(session.kernel.body[index]) if index is not None else None
+        fronts = tuple((session.kernel.body[at].line, mask) for at, mask in lockstep.fronts())
+        return View(
+            title=session.title,
+            engine=session.engine.name,
+            geometry=session.geometry,
+            state=session.state,
+            status=session.status,
+            passes=len(session.tokens),
+            instructions=lockstep.issued,
+            pc=trace.pc,
+            machine=str(trace.instruction),
+            line=session.kernel.body[index].line if index is not None else None,
+            cuda_line=cuda_line,
+            grid=session.bound.grid,
+            block_dim=session.bound.block,
+            block=trace.block,
+            warp=0,
+            focus=session.focus,
+            exists=tuple(bool(x) for x in trace.exists),
+            active=tuple(bool(x) for x in active),
+            fronts=fronts,
+            registers=self._registers(state, active),
+            memory=self._memory(state),
+            tokens=tuple(self._token(e) for e in list(session.recent)[-SHOWN:]),
+            mismatch=session.mismatch,
+            trap=self._trap(),
+            breakpoints=session.breakpoints.all(),
+            covered=session.map.free_lines,
+        )
+
+    def describe(self, name: str) -> str:
+        """A register in every lane, or an array, as one line of text."""
+        session = self._session
+        state = session.engine.state()
+        if name in session.kernel.registers:
+            rows = self._registers(state, session.trace.lanes, remember=False)
+            row = next(r for r in rows if r.name == name)
+            lanes = (f"l{lane} {'?' if v is None else v}" for lane, v in enumerate(row.machine) if session.trace.exists[lane])
+            return f"{name} ({row.place}): " + "  ".join(lanes)
+        for array in self._memory(state, remember=False):
+            if array.name == name:
+                return f"{name} at {array.address:#x}: " + " ".join(str(v) for v in elements(array)[:64])
+        raise CommandError(f"there is no register and no array {name!r} in {session.kernel.name}")
+
+    # -- registers ----------------------------------------------------------------------------------------
+
+    def _registers(self, state: MachineState, active: NDArray[np.bool_], remember: bool = True) -> tuple[RegisterRow, ...]:
+        session = self._session
+        lanes = int(np.count_nonzero(session.trace.exists))
+        at = [self._live_at(lane) for lane in range(lanes)]
+        pending = self._pending()
+        busy = session.trace.instruction.result if not session.ended else None
+        rows = []
+        for name in self._names:
+            place = session.program.locations.get(name)
+            seen = session.seen.get(name, {})
+            mask = (1 << session.lockstep.width(name)) - 1
+            reference = [session.lockstep.value(name, lane) for lane in range(lanes)]
+            machine: list[int | None] = []
+            for lane in range(lanes):
+                written = reference[lane] is not None or name == busy
+                if place is not None and name in at[lane] and written:
+                    machine.append(pending.get((place, lane), _read(state, place, lane)) & mask)
+                else:
+                    machine.append(seen[lane] & mask if lane in seen else None)
+            stale = [lane in seen and name not in at[lane] for lane in range(lanes)]
+            old = self._before.get(name, [None] * lanes)
+            if remember:
+                self._before[name] = [machine[i] if active[i] or session.ended else old[i] for i in range(lanes)]
+            rows.append(
+                RegisterRow(
+                    name,
+                    session.kernel.registers[name],
+                    str(place) if place is not None else "folded",
+                    any(name in live for live in at),
+                    tuple(machine),
+                    tuple(reference),
+                    tuple(m is not None and m != o for m, o in zip(machine, old, strict=True)),
+                    tuple(
+                        name != busy and m is not None and r is not None and bool((m ^ r) & mask)
+                        for m, r in zip(machine, reference, strict=True)
+                    ),
+                    tuple(stale),
+                )
+            )
+        return tuple(rows)
+
+    def _live_at(self, lane: int) -> frozenset[str]:
+        """Registers that this lane can still read."""
+        warp = self._session.lockstep.warp
+        return self._live[int(warp.pc[lane])] if warp.live[lane] else frozenset()
+
+    def _pending(self) -> dict[tuple[Reg, int], int]:
+        """Results that the newest token carries: they are written when it is fed, in the next pass."""
+        session = self._session
+        if not session.recent:
+            return {}
+        event = session.recent[-1]
+        if event.value is None or event.token.kind not in (Kind.RESULT, Kind.LAST):
+            return {}
+        place = session.program.code[event.pc].dst
+        lanes = range(len(session.trace.exists)) if event.lane is None else (event.lane,)
+        return {(place, lane): event.value for lane in lanes}
+
+    # -- memory, tokens, trap -------------------------------------------------------------------------------
+
+    def _memory(self, state: MachineState, remember: bool = True) -> tuple[MemoryArray, ...]:
+        session = self._session
+        reference = session.lockstep.words()
+        before = self._memory_before if self._memory_before is not None else state.memory
+        arrays = []
+        pieces = [(a.name, a.address, a.size, a.data.dtype) for a in session.bound.allocations]
+        if session.bound.shared_bytes:
+            pieces.append(("shared", session.bound.shared_base, session.bound.shared_bytes, np.dtype("<u4")))
+        for name, address, size, dtype in pieces:
+            first, last = (address - MEMORY_BASE) // 4, (address - MEMORY_BASE + size + 3) // 4
+            words = state.memory[first:last]
+            arrays.append(
+                MemoryArray(name, address, dtype, words, reference[first:last].copy(), words != before[first:last])
+            )
+        if remember:
+            self._memory_before = state.memory
+        return tuple(arrays)
+
+    def _token(self, event: Event) -> TokenLine:
+        session = self._session
+        anchor = session.map.anchor[event.pc]
+        line = session.kernel.body[anchor].line if anchor is not None else None
+        return TokenLine(event.number, str(event.token), meaning(event), line, event.margin)
+
+    def _trap(self) -> TrapReport | None:
+        session = self._session
+        if session.trace.trap is None:
+            return None
+        lane, reason, pc = session.trace.trap
+        anchor = session.map.anchor[pc]
+        line = session.kernel.body[anchor].line if anchor is not None else None
+        thread = thread_index(lane, session.bound.block)
+        return TrapReport(session.trace.block, thread, lane, line, reason.name.lower().replace("_", " "))
+
+
+def elements(array: MemoryArray) -> list[object]:
+    """An array's elements in its own type, as the machine has them."""
+    size = array.machine.nbytes // array.dtype.itemsize * array.dtype.itemsize
+    return list(np.frombuffer(array.machine.tobytes()[:size], array.dtype).tolist())
+
+
+def _read(state: MachineState, place: Reg, lane: int) -> int:
+    return int(state.uniforms[place.index] if place.uniform else state.registers[lane, place.index])
+
+
+def _in_order_of_definition(session: Session) -> list[str]:
+    """Registers in the order in which the PTX text first writes them."""
+    names: dict[str, None] = {}
+    for instruction in session.kernel.body:
+        names.update(dict.fromkeys(ControlFlow.writes(instruction)))
+    return list(names)
+
+
+def _liveness(flow: ControlFlow) -> list[frozenset[str]]:
+    """For every instruction the registers that it or a later one reads."""
+    live: list[frozenset[str]] = [frozenset()] * len(flow.function.body)
+    for block in flow.blocks:
+        after = flow.live_out[block.index]
+        for index in range(block.end - 1, block.start - 1, -1):
+            instruction = flow.function.body[index]
+            after = (after - frozenset(flow.writes(instruction))) | frozenset(flow.reads(instruction))
+            live[index] = after
+    return live

@@ -1,0 +1,154 @@
+"""What the debugger shows at a stop: one frozen picture of session, machine and interpreter.
+
+Values are plain tuples and numpy arrays that nobody writes to.  Views compare by identity.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+
+import numpy as np
+from numpy.typing import NDArray
+
+from qdbg.runtime.breakpoints import Breakpoint
+from qdbg.runtime.lockstep import Mismatch
+from qdbg.runtime.trace import Block
+
+
+class State(Enum):
+    """What the session is doing; the value is its glyph."""
+
+    READY = "○"
+    STOPPED = "■"
+    RUNNING = "►"
+    MISMATCH = "✗"
+    TRAPPED = "!"
+    ENDED = "✓"
+
+
+@dataclass(frozen=True)
+class RegisterRow:
+    """A PTX register in every lane of the warp.
+
+    place: the machine register that holds it (`v3`, `u5`), or `folded` where its value went straight
+    into another instruction; live: its value can still be read; machine and interpreter: values by
+    lane, None where unknown; changed: since this lane was last stopped at; differs: the two disagree;
+    stale: the lane reads it no more, and the value is that of its last result token.
+    """
+
+    name: str
+    type: str
+    place: str
+    live: bool
+    machine: tuple[int | None, ...]
+    interpreter: tuple[int | None, ...]
+    changed: tuple[bool, ...]
+    differs: tuple[bool, ...]
+    stale: tuple[bool, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class MemoryArray:
+    """An array of the launch, as 32-bit words; `interpreter` has the same shape as `machine`."""
+
+    name: str
+    address: int
+    dtype: np.dtype[np.generic]
+    machine: NDArray[np.uint32]
+    interpreter: NDArray[np.uint32]
+    changed: NDArray[np.bool_]
+
+    @property
+    def differs(self) -> NDArray[np.bool_]:
+        """Words in which machine and interpreter disagree."""
+        return np.not_equal(self.machine, self.interpreter)
+
+
+@dataclass(frozen=True)
+class TokenLine:
+    """A generated token: pass, token, meaning, PTX line (None for the machine's own bookkeeping), margin."""
+
+    number: int
+    token: str
+    meaning: str
+    line: int | None
+    margin: float | None
+
+
+@dataclass(frozen=True)
+class TrapReport:
+    """Where and why the kernel trapped."""
+
+    block: Block
+    thread: Block
+    lane: int
+    line: int | None
+    reason: str
+
+    def __str__(self) -> str:
+        at = f" at line {self.line}" if self.line else ""
+        return f"block {self.block} thread {self.thread} (lane {self.lane}) trapped{at}: {self.reason}"
+
+
+@dataclass(frozen=True, eq=False)
+class View:
+    """One stop.
+
+    line, cuda_line: 1-based source lines of the next PTX instruction; active: lanes that run it;
+    fronts: (PTX line, lane mask) of every group of lanes; covered: PTX lines that cost no pass;
+    tokens: the newest ones, oldest first; passes, instructions: made so far.
+    """
+
+    title: str
+    engine: str
+    geometry: str
+    state: State
+    status: str
+    passes: int
+    instructions: int
+    pc: int
+    machine: str
+    line: int | None
+    cuda_line: int | None
+    grid: Block
+    block_dim: Block
+    block: Block
+    warp: int
+    focus: int
+    exists: tuple[bool, ...]
+    active: tuple[bool, ...]
+    registers: tuple[RegisterRow, ...]
+    memory: tuple[MemoryArray, ...]
+    tokens: tuple[TokenLine, ...]
+    mismatch: Mismatch | None
+    trap: TrapReport | None
+    breakpoints: tuple[Breakpoint, ...]
+    covered: frozenset[int]
+    fronts: tuple[tuple[int, int], ...]
+
+    @property
+    def engine_line(self) -> str:
+        """Engine and checkpoint, e.g. `stock, nano 14 layers of 1024`."""
+        return ", ".join(part for part in (self.engine, self.geometry) if part)
+
+    @property
+    def thread(self) -> Block:
+        """threadIdx of the focus lane."""
+        return thread_index(self.focus, self.block_dim)
+
+    @property
+    def lanes(self) -> tuple[int, ...]:
+        """The lanes that exist."""
+        return tuple(lane for lane, there in enumerate(self.exists) if there)
+
+    @property
+    def mask(self) -> int:
+        """The active mask, lane 0 in bit 0."""
+        return sum(1 << lane for lane, on in enumerate(self.active) if on)
+
+
+def thread_index(linear: int, block: Block) -> Block:
+    """threadIdx of a thread number, x fastest."""
+    x, y, _ = block
+    return linear % x, linear // x % y, linear // (x * y)

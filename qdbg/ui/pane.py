@@ -1,0 +1,133 @@
+"""The base of every pane: lines of styled spans, scrolled, with a title in the border."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from rich.segment import Segment
+from rich.style import Style
+from textual.binding import Binding, BindingType
+from textual.geometry import Size
+from textual.reactive import reactive
+from textual.scroll_view import ScrollView
+from textual.strip import Strip
+
+from qdbg.runtime.view import View
+
+#: A piece of a line: text and the name of its style (see `Pane.COMPONENT_CLASSES`), "" for plain.
+Span = tuple[str, str]
+
+STYLES = (
+    "number", "current", "cursor", "breakpoint", "changed", "differs", "dim", "name", "keyword", "type",
+    "register", "comment", "literal", "focus", "match", "good",
+)  # fmt: skip
+
+
+class Pane(ScrollView, can_focus=True, inherit_bindings=False):
+    """Shows `row(y)` for y in range(`rows()`).  Subclasses say what a row is and nothing else.
+
+    A pane keeps its scroll position when the picture changes; it moves only as far as needed to keep
+    what `reveal` names on the screen.
+    """
+
+    ALLOW_SELECT = False
+    # The screen's own tab would go to the prompt as well.
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("tab", "app.do('pane')", show=False),
+        Binding("shift+tab", "app.back_pane", show=False),
+        Binding("up,k", "scroll_up", show=False),
+        Binding("down,j", "scroll_down", show=False),
+        Binding("pageup", "page_up", show=False),
+        Binding("pagedown", "page_down", show=False),
+        Binding("home", "scroll_home", show=False),
+        Binding("end", "scroll_end", show=False),
+        Binding("shift+left", "scroll_left", show=False),
+        Binding("shift+right", "scroll_right", show=False),
+    ]
+    COMPONENT_CLASSES: ClassVar[set[str]] = {f"pane--{name}" for name in STYLES}
+    DEFAULT_CSS = """
+    Pane {
+        border: round $panel-lighten-2;
+        border-title-color: $text-muted;
+        scrollbar-size-vertical: 1;
+        scrollbar-size-horizontal: 0;
+        background: $background;
+        color: $text;
+        &:focus { border: round $primary; border-title-color: $text; border-title-style: bold; }
+        & > .pane--number { color: $text-muted; }
+        & > .pane--current { background: $primary 30%; text-style: bold; }
+        & > .pane--cursor { background: $panel; }
+        & > .pane--breakpoint { color: $text-error; text-style: bold; }
+        & > .pane--changed { color: $text-warning; text-style: bold; }
+        & > .pane--differs { color: $text; background: $error 60%; text-style: bold; }
+        & > .pane--dim { color: $text-disabled; }
+        & > .pane--name { color: $text-primary; }
+        & > .pane--keyword { color: $text-accent; }
+        & > .pane--type { color: $text-muted; }
+        & > .pane--register { color: $text-secondary; }
+        & > .pane--comment { color: $text-disabled; text-style: italic; }
+        & > .pane--literal { color: $text-success; }
+        & > .pane--focus { text-style: bold underline; }
+        & > .pane--match { text-style: reverse; }
+        & > .pane--good { color: $text-success; }
+    }
+    """
+
+    view: reactive[View | None] = reactive(None, init=False)
+    """The newest stop; None until the session is open."""
+
+    def rows(self) -> int:
+        """How many lines there are."""
+        raise NotImplementedError
+
+    def row(self, y: int) -> list[Span]:
+        """Line y."""
+        raise NotImplementedError
+
+    def row_style(self, y: int) -> str:
+        """Name of the style under the whole of line y, "" for none."""
+        return ""
+
+    def width_needed(self) -> int:
+        """Columns of the widest line, as far as it should be reachable by scrolling."""
+        return 0
+
+    def changed(self) -> None:
+        """The content may have changed: repaint."""
+        self.virtual_size = Size(self.width_needed(), self.rows())
+        self.refresh()
+
+    def watch_view(self) -> None:
+        """Repaint at every new picture."""
+        self.changed()
+
+    def reveal(self, y: int, margin: int = 2) -> None:
+        """Scroll just far enough to have line y on the screen, with some lines around it."""
+        height = self.scrollable_content_region.height
+        if not height:
+            return
+        margin = min(margin, (height - 1) // 2)
+        top = round(self.scroll_y)
+        if y < top + margin:
+            self.scroll_to(y=max(0, y - margin), animate=False)
+        elif y > top + height - 1 - margin:
+            self.scroll_to(y=y - height + 1 + margin, animate=False)
+
+    def text(self) -> str:
+        """All lines as plain text."""
+        return "\n".join("".join(part for part, _ in self.row(y)) for y in range(self.rows()))
+
+    def style(self, name: str) -> Style:
+        """The rich style behind a span's style name."""
+        return self.get_component_rich_style(f"pane--{name}", partial=True) if name else Style.null()
+
+    def render_line(self, y: int) -> Strip:
+        """Line y of the viewport (the Textual line API)."""
+        left, top = self.scroll_offset
+        width = self.scrollable_content_region.width
+        base = self.rich_style
+        if not 0 <= y + top < self.rows():
+            return Strip.blank(width, base)
+        under = base + self.style(self.row_style(y + top))
+        spans = [Segment(text, under + self.style(name)) for text, name in self.row(y + top) if text]
+        return Strip(spans).crop_extend(left, left + width, under)

@@ -1,0 +1,151 @@
+"""Registers of the warp: a row a register, a column a lane, machine and interpreter together."""
+
+from __future__ import annotations
+
+from textual.reactive import reactive
+
+from qdbg.runtime.view import RegisterRow, View
+from qdbg.ui.numbers import show
+from qdbg.ui.pane import Pane, Span
+
+HEAD = 2  #: rows above the registers: lanes, active mask
+NARROW = 50  #: columns below which the place of a register is left out
+LEAST = 8  #: columns of a cell: a value, a space and its mark
+
+
+class RegisterPane(Pane):
+    """`!` changed since this lane's last stop, `X` differs from the interpreter, whose row then follows.
+
+    A value in parentheses is the interpreter's: the machine folded the register into its reader.
+    """
+
+    format: reactive[str] = reactive("auto", init=False)
+    """How values are shown, one of `numbers.FORMATS`."""
+    with_interpreter: reactive[bool] = reactive(False, init=False)
+    """Show the interpreter's values under every row, not only where they differ."""
+
+    def __init__(self, id: str):
+        super().__init__(id=id)
+        self.border_title = "Registers"
+        self._rows: list[tuple[RegisterRow, bool]] = []
+        self._first = 0
+        self._cell = LEAST
+
+    def on_resize(self) -> None:
+        """Another width shows another number of lanes."""
+        self.changed()
+
+    def watch_format(self) -> None:
+        """Another format may need other columns."""
+        self._cell = LEAST
+        self.changed()
+
+    def watch_with_interpreter(self) -> None:
+        """Repaint."""
+        self.changed()
+
+    # -- layout -----------------------------------------------------------------------------------------
+
+    @property
+    def _narrow(self) -> bool:
+        return self.scrollable_content_region.width < NARROW
+
+    @property
+    def _head(self) -> int:
+        """Columns in front of the first lane."""
+        name = max((len(row.name) for row, _ in self._rows), default=5) + 1
+        return max(7, name) + (0 if self._narrow else 7)
+
+    def columns(self) -> range:
+        """The lanes on the screen: as many as fit, the focus lane among them."""
+        if self.view is None:
+            return range(0)
+        fit = max(1, (self.scrollable_content_region.width - self._head) // self._cell)
+        count = max(self.view.lanes, default=0) + 1
+        focus = self.view.focus
+        first = min(max(self._first, focus - fit + 1), focus)
+        self._first = max(0, min(first, count - fit))
+        return range(self._first, min(count, self._first + fit))
+
+    def changed(self) -> None:
+        """Lay the rows out: an interpreter row follows where it is wanted or needed."""
+        view = self.view
+        self._rows = []
+        for row in view.registers if view else ():
+            self._rows.append((row, False))
+            if self.with_interpreter or any(row.differs):
+                self._rows.append((row, True))
+        if view:
+            # Columns grow with the values and never shrink while one steps: nothing jumps to and fro.
+            longest = max((len(self._text(row, lane)) for row in view.registers for lane in view.lanes), default=0)
+            self._cell = max(self._cell, longest + 3)
+            self.border_title = f"Registers of warp {view.warp} ({self.format})"
+            shown, count = self.columns(), len(view.lanes)
+            partial = len(shown) < count
+            self.border_subtitle = f"lanes {shown.start}-{shown.stop - 1} of {count}" if partial else ""
+        super().changed()
+
+    def watch_view(self) -> None:
+        """Repaint, and keep the registers that changed on the screen."""
+        super().watch_view()
+        for y, (row, _) in enumerate(self._rows):
+            if any(row.differs) or any(row.changed):
+                self.reveal(y + HEAD, margin=0)
+
+    # -- rows -------------------------------------------------------------------------------------------
+
+    def rows(self) -> int:
+        """Two heading rows and the registers."""
+        return HEAD + len(self._rows) if self.view else 0
+
+    def row(self, y: int) -> list[Span]:
+        """Name, place, then a cell a lane."""
+        view = self.view
+        assert view is not None
+        if y == 0:
+            return [self._heading(""), *(self._lane(view, lane) for lane in self.columns())]
+        if y == 1:
+            return [self._heading("active"), *(self._activity(view, lane) for lane in self.columns())]
+        row, reference = self._rows[y - HEAD]
+        if reference:
+            return [self._heading("  ref"), *(self._reference(row, lane) for lane in self.columns())]
+        place = "" if self._narrow else row.place
+        width = self._head - len(place) - (0 if self._narrow else 7 - len(place))
+        return [
+            (row.name.ljust(width), "register" if row.live else "dim"),
+            (place.ljust(self._head - width), "dim"),
+            *(self._value(view, row, lane) for lane in self.columns()),
+        ]
+
+    def _heading(self, text: str) -> Span:
+        return text.ljust(self._head), "dim"
+
+    def _put(self, text: str, mark: str = " ") -> str:
+        return f"{text.rjust(self._cell - 2)} {mark}"
+
+    def _lane(self, view: View, lane: int) -> Span:
+        focus = lane == view.focus
+        return self._put(f"{'►' if focus else ''}lane {lane}"), "focus" if focus else "number"
+
+    def _activity(self, view: View, lane: int) -> Span:
+        return (self._put("*"), "good") if view.active[lane] else (self._put("-"), "dim")
+
+    def _text(self, row: RegisterRow, lane: int) -> str:
+        value, known = row.machine[lane], row.interpreter[lane]
+        if value is not None:
+            return show(value, row.type, self.format)
+        return f"({show(known, row.type, self.format)})" if row.place == "folded" and known is not None else ""
+
+    def _value(self, view: View, row: RegisterRow, lane: int) -> Span:
+        text = self._text(row, lane)
+        if row.differs[lane]:
+            return self._put(text, "X"), "differs"
+        if row.changed[lane]:
+            return self._put(text, "!"), "changed"
+        quiet = not view.active[lane] or row.stale[lane] or row.machine[lane] is None
+        return self._put(text), "dim" if quiet else ""
+
+    def _reference(self, row: RegisterRow, lane: int) -> Span:
+        value = row.interpreter[lane]
+        text = show(value, row.type, self.format) if value is not None else ""
+        return self._put(text), "changed" if row.differs[lane] else "dim"
