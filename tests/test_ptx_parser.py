@@ -1,4 +1,4 @@
-"""The PTX parser on compiler output, on every form of the ISA's grammar, and on broken text."""
+"""The PTX parser on compiler output and on every form of the ISA's grammar."""
 
 from __future__ import annotations
 
@@ -7,8 +7,6 @@ import struct
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from qdbg.compiler.ptx.ir import (
     Address,
@@ -20,7 +18,6 @@ from qdbg.compiler.ptx.ir import (
     Module,
     Operand,
     Pair,
-    PtxError,
     Register,
     Relocation,
     SourceLocation,
@@ -29,7 +26,6 @@ from qdbg.compiler.ptx.ir import (
     Variable,
     Vector,
 )
-from qdbg.compiler.ptx.lexer import tokenize
 from qdbg.compiler.ptx.parser import parse
 
 DATA = Path(__file__).parent / "data"
@@ -59,12 +55,6 @@ def variable(text: str) -> Variable:
     return parse(f"{HEAD}.global .u32 other; {text}").variables[-1]
 
 
-def message(text: str) -> str:
-    with pytest.raises(PtxError) as error:
-        parse(text, "k.ptx")
-    return str(error.value)
-
-
 # -- operands ---------------------------------------------------------------------------------------
 
 
@@ -73,7 +63,8 @@ def message(text: str) -> str:
     [
         ("7", 7), ("-7", -7), ("0x1F", 31), ("-0x10", -16), ("0b101", 5), ("017", 15), ("0", 0), ("3U", 3),
         ("0xffffffffffffffff", 2**64 - 1), ("-9223372036854775808", -(2**63)), ("2+3*4", 14), ("2*(3+4)", 14),
-        ("1<<4|1", 17), ("~0", -1), ("-7/2", -3), ("-7 % 2", -1), ("10-4-3", 3), ("-(3-5)", 2), ("6 & 3 ^ 1", 3),
+        ("1<<4|1", 17), ("~0", -1), ("-7/2", -3), ("-7 % 2", -1), ("10-4-3", 3), ("-(3-5)", 2),
+        ("6 & 3 ^ 1", 3),
     ],
 )  # fmt: skip
 def test_integer_constants(text: str, value: int) -> None:
@@ -85,7 +76,7 @@ def test_float_constants_are_bits() -> None:
     assert operand("-0f3F800000") == Immediate(0xBF800000, "f32bits")
     assert operand("0dBFF0000000000000") == Immediate(0xBFF0000000000000, "f64bits")
     assert operand("0.1") == Immediate(int.from_bytes(struct.pack("<d", 0.1), "little"), "f64bits")
-    # A decimal is rounded where the instruction says f32: the nearest single to 0.1 is 3dcccccd, 1e39 overflows.
+    # A decimal is rounded where the instruction says f32: 0.1 to 3dcccccd, 1e39 to infinity.
     assert body("mov.f32 %f0, 0.1;")[0].operands[1] == Immediate(0x3DCCCCCD, "f32bits")
     assert body("add.f32 %f0, %f1, -1e39;")[0].operands[2] == Immediate(0xFF800000, "f32bits")
     assert body("cvt.f32.f64 %f0, 1.5;")[0].operands[1] == Immediate(0x3FF8000000000000, "f64bits")
@@ -174,7 +165,8 @@ def test_nested_scopes_hide_outer_names() -> None:
         HEAD
         + """.entry k() {
         .reg .b32 %a; .reg .b32 %b;
-        { .reg .b64 %a; mov.b64 %a, 1; mov.b32 %b, 2; { .reg .f32 %a; mov.f32 %a, 0f00000000; } mov.b64 %a, 3; }
+        { .reg .b64 %a; mov.b64 %a, 1; mov.b32 %b, 2; { .reg .f32 %a; mov.f32 %a, 0f00000000; }
+          mov.b64 %a, 3; }
         mov.b32 %a, 4;
         { .param .b32 p; st.param.b32 [p], %a; } { .param .b64 p; st.param.b64 [p], %a; }
     }"""
@@ -335,107 +327,3 @@ def test_demoted_and_relocated_variables_of_nvcc() -> None:
 
 def _module(stem: str) -> Module:
     return parse((DATA / f"{stem}.ptx").read_text(), f"{stem}.ptx")
-
-
-# -- errors -----------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("statement", "cause"),
-    [
-        ("add.u32 %r0, %r1, %x;", "this register is not declared, found '%x'"),
-        ("add.u32 %r0, %r1, nothing;", "nothing is not declared"),
-        ("bra nowhere;", "nowhere is not declared"),
-        ("bra %r0;", "does not name one label"),
-        ("brx.idx %r0, k;", "needs a register and a table"),
-        ("L: L: ret;", "label L stands twice"),
-        (".reg .b32 %r1;", "%r1 is declared twice"),
-        ("ld.global.u32 %r0, [%rd0+%rd1];", "expected a constant, found '%rd1'"),
-        ("mov.u32 %r0, 0x1FFFFFFFFFFFFFFFF;", "does not fit 64 bits"),
-        ("mov.u32 %r0, 1/0;", "division by zero"),
-        ("mov.u32 %r0 %r1;", "expected ','"),
-        ("@%r0+ ret;", "expected the name of an instruction"),
-        ("ld.global.u32 %r0, [%rd0;", "expected ']'"),
-        (".unknown 5;", "unknown directive"),
-        ("mov.u32 %r0, 12abc;", "'12abc;' is not PTX"),
-        ("mov.u32 %v.q, 1;", "not a component"),
-    ],
-)
-def test_errors_name_line_and_text(statement: str, cause: str) -> None:
-    text = HEAD + DECLARATIONS + statement + "\n}"
-    found = message(text)
-    line = (HEAD + DECLARATIONS).count("\n") + 1
-    assert found.startswith(f"k.ptx:{line}: ")
-    assert cause in found
-
-
-@pytest.mark.parametrize(
-    ("text", "cause"),
-    [
-        ("", "the file ends while reading the module"),
-        ("hello\n", "begins with .version"),
-        (HEAD + ".global .u8 a[1] = {1, 2};", "more values than the variable"),
-        (HEAD + ".global .u64 a = nothing;", "names nothing, which is not declared"),
-        (HEAD + ".global .u32 a; .global .u32 a;", "a is declared twice"),
-        (HEAD + ".entry k() { } .entry k() { }", "k is defined twice"),
-        (HEAD + ".entry k(.param .u33 a) { }", "expected a type"),
-        (HEAD + ".entry k() { .reg .b32 %r<99999999>; }", "must be below"),
-        (HEAD + ".global .align 3 .u32 a;", "power of two"),
-        (HEAD + "/* never", "comment that begins here"),
-        (HEAD + ".local .u32 a;", "only inside a function"),
-        pytest.param(HEAD + ".global .u32 a = 1+" + "(" * 9999, "nested too deeply", id="nested"),
-    ],
-)
-def test_errors_outside_of_functions(text: str, cause: str) -> None:
-    assert cause in message(text)
-
-
-@pytest.mark.parametrize(
-    ("keep", "reading"),
-    [
-        ("mad.lo.s32 	%r2, %r25,", "the instruction mad in the body of .entry _Z1k1PPfPKii"),
-        (".maxntid 128, 1", ".entry _Z1k1PPfPKii"),
-        (".param .u64 _Z1k1PPfPKii_param_1,", "the parameters of .entry _Z1k1PPfPKii"),
-        (".b8 table[16] = {0, 0,", "the initialiser of table"),
-        ("// demoted variable", "the body of .entry _Z1k1PPfPKii, which begins at line"),
-    ],
-)
-def test_a_file_cut_short_says_what_was_being_read(keep: str, reading: str) -> None:
-    text = (DATA / "features_nvcc.ptx").read_text()
-    found = message(text[: text.index(keep) + len(keep)])
-    assert f"the file ends while reading {reading}" in found
-
-
-SAMPLE = (DATA / "features_llvm.ptx").read_text()
-TOKENS = tokenize(SAMPLE, "sample")[:-1]
-
-
-@settings(max_examples=300, deadline=None)
-@given(st.integers(0, len(TOKENS) - 1))
-def test_a_missing_token_is_read_or_is_a_ptx_error(index: int) -> None:
-    token = TOKENS[index]
-    try:
-        parse(SAMPLE[: token.start] + SAMPLE[token.end :])
-    except PtxError as error:
-        assert 1 <= error.line <= SAMPLE.count("\n") + 1
-
-
-@settings(max_examples=200, deadline=None)
-@given(st.integers(0, len(TOKENS) - 1), st.integers(0, len(TOKENS) - 1))
-def test_a_wrong_token_is_read_or_is_a_ptx_error(index: int, other: int) -> None:
-    token = TOKENS[index]
-    try:
-        parse(SAMPLE[: token.start] + TOKENS[other].text + SAMPLE[token.end :])
-    except PtxError as error:
-        assert 1 <= error.line <= SAMPLE.count("\n") + 1
-
-
-@settings(max_examples=100, deadline=None)
-@given(st.integers(0, len(SAMPLE) - 2))
-def test_half_a_file_is_a_ptx_error_unless_it_ends_between_functions(length: int) -> None:
-    try:
-        module = parse(SAMPLE[:length])
-    except PtxError as error:
-        assert error.message
-    else:
-        assert len(module.functions) < 4 or SAMPLE[length:].strip() == ""
