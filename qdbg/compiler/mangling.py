@@ -10,7 +10,7 @@ import re
 
 _BUILTIN = {
     "v": "void", "b": "bool", "c": "char", "a": "signed char", "h": "unsigned char", "s": "short",
-    "t": "unsigned short", "i": "int", "j": "unsigned", "l": "long", "m": "unsigned long",
+    "t": "unsigned short", "i": "int", "j": "unsigned int", "l": "long", "m": "unsigned long",
     "x": "long long", "y": "unsigned long long", "f": "float", "d": "double",
 }  # fmt: skip
 _NUMBER = re.compile(r"\d+")
@@ -62,18 +62,18 @@ class _Reader:
     def nested(self) -> str:
         """Reads the rest of `N1n1kE`."""
         parts: list[str] = []
-        while not self.accept("E"):
+        while self.place < len(self.text) and not self.accept("E"):
             parts.append(self.simple())
         return "::".join(part for part in parts if part)
 
     def arguments(self) -> str:
         """Reads the rest of `IfLi3EE`."""
-        start, found = self.place, []
+        found = []
         try:
             while not self.accept("E"):
                 found.append(self.argument())
         except _NotSimple:
-            self.place = _closing(self.text, start)
+            self.place = len(self.text)  # nothing that follows belongs to the name
             return "<...>"
         return f"<{', '.join(found)}>"
 
@@ -88,7 +88,7 @@ class _Reader:
         if self.accept("P"):
             return self.argument() + "*"
         if self.accept("K"):
-            return "const " + self.argument()
+            return self.argument() + " const"
         if self.accept("N"):
             return self.nested()
         builtin = _BUILTIN.get(self.text[self.place : self.place + 1])
@@ -96,17 +96,3 @@ class _Reader:
             self.place += 1
             return builtin
         return self.simple()
-
-
-def _closing(text: str, place: int) -> int:
-    """The place behind the `E` that ends the arguments that begin at `place`, as well as can be told."""
-    depth = 1
-    while place < len(text) and depth:
-        if match := _NUMBER.match(text, place):
-            place = match.end() + int(match.group())
-            continue
-        depth += (text[place] in "INLXJF") - (text[place] == "E")
-        place += 1
-    if depth:
-        raise _NotSimple
-    return place
