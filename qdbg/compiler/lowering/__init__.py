@@ -1,0 +1,72 @@
+"""Lowering: a PTX kernel becomes a program of the machine, for one launch geometry.
+
+    PTX -> select -> arrange -> fold -> uniform registers -> divergence bits -> registers -> emit -> assemble
+
+The program depends on code and geometry only, never on parameter values or data.
+"""
+
+from __future__ import annotations
+
+from qdbg.compiler.lowering.assemble import assemble
+from qdbg.compiler.lowering.emit import Emitter, Locations
+from qdbg.compiler.lowering.fold import fold
+from qdbg.compiler.lowering.ir import Blocks, Branch, Geometry, LoweringError, Parameter
+from qdbg.compiler.lowering.layout import Graph, arrange
+from qdbg.compiler.lowering.liveness import Liveness
+from qdbg.compiler.lowering.operands import BLOCK_INDEX
+from qdbg.compiler.lowering.registers import allocate
+from qdbg.compiler.lowering.scopes import assign_scopes
+from qdbg.compiler.lowering.select import select
+from qdbg.compiler.lowering.uniform import uniform_registers
+from qdbg.compiler.machine.config import NANO, MachineConfig
+from qdbg.compiler.machine.isa import Program, Reg
+from qdbg.compiler.ptx.ir import Function, Module
+
+__all__ = ["Geometry", "LoweringError", "lower"]
+
+
+def lower(module: Module, kernel: Function, geometry: Geometry, config: MachineConfig = NANO) -> Program:
+    """Compile a kernel of `module`.  Raises LoweringError where it does not fit the machine."""
+    if geometry.threads > config.lanes:
+        raise LoweringError(
+            f"a block of {geometry.threads} threads is larger than the machine's {config.lanes} lanes; "
+            "launch more, smaller blocks"
+        )
+    blocks = optimised(select(kernel, geometry))
+    graph = Graph(blocks)
+    liveness = Liveness(graph)
+    uniform, frontier = uniform_registers(graph, liveness)
+    scopes = assign_scopes(frontier, config.slots)
+    numbers = allocate(graph, liveness, frontier, uniform, config.registers, config.uniforms)
+    locations = Locations(numbers, uniform)
+    code = Emitter(frontier, scopes, locations).run()
+    instructions = assemble(code, [(loop.header, loop.end + 1) for loop in graph.loops], config.program)
+    used = locations.base + len(locations.fixed)
+    if used > config.uniforms:
+        raise LoweringError(
+            f"the kernel uses too many constants and uniform values: it needs {used} uniform registers and the "
+            f"machine has {config.uniforms}; split the kernel"
+        )
+    fixed = {value: locations.base + place for value, place in locations.fixed.items()}
+    return Program(
+        code=instructions,
+        uniforms={register: value for value, register in fixed.items() if isinstance(value, int)},
+        parameters={
+            register: value.word for value, register in fixed.items() if isinstance(value, Parameter)
+        },
+        locations={
+            name: Reg(number, name in uniform) for name, number in numbers.items() if name in kernel.registers
+        },
+        block_index={axis: numbers[name] for axis, name in BLOCK_INDEX.items() if name in numbers},
+    )
+
+
+def optimised(blocks: Blocks) -> Blocks:
+    """Blocks in layout order, folded; folding may decide branches, which changes the layout."""
+    blocks = arrange(blocks, 1)
+    while True:
+        branches = sum(isinstance(block.end, Branch) for block in blocks)
+        fold(blocks)
+        if branches == sum(isinstance(block.end, Branch) for block in blocks):
+            return blocks
+        blocks = arrange(blocks, 0)

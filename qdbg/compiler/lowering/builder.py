@@ -1,0 +1,103 @@
+"""Blocks under construction: the one place where PTX instructions turn into operations."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from qdbg.compiler.lowering.ir import (
+    MASK,
+    Block,
+    Blocks,
+    Exit,
+    Jump,
+    Operation,
+    Terminator,
+    Value,
+    copy_of,
+)
+from qdbg.compiler.lowering.types import Type
+from qdbg.compiler.machine.isa import Op
+
+_OPEN = Jump(-1)
+
+
+class Builder:
+    """Appends operations to the newest block.
+
+    `at` is the index of the PTX instruction that is being translated; operations that write a register
+    of the PTX program are marked as producing its result.
+    """
+
+    def __init__(self, ptx_registers: dict[str, str]):
+        self.ptx_registers = ptx_registers
+        self.blocks: Blocks = []
+        self.at: tuple[int, ...] = ()
+        self.exit = self.reserve()
+        self.blocks[self.exit].end = Exit()
+        self.current = self.reserve()
+        self.entry = self.current
+        self._temporaries = 0
+
+    # --- blocks ----------------------------------------------------------------------------------
+
+    def reserve(self) -> int:
+        """A new, empty block, to be filled later."""
+        self.blocks.append(Block(_OPEN))
+        return len(self.blocks) - 1
+
+    @property
+    def open(self) -> bool:
+        """Whether the current block still lacks a terminator."""
+        return self.blocks[self.current].end == _OPEN
+
+    def close(self, end: Terminator) -> None:
+        """End the current block."""
+        self.blocks[self.current].end = end
+
+    def enter(self, block: int) -> None:
+        """Continue in `block`, falling into it if the current block is still open."""
+        if self.open:
+            self.close(Jump(block))
+        self.current = block
+
+    @property
+    def operations(self) -> list[Operation]:
+        """The current block's operations."""
+        return self.blocks[self.current].operations
+
+    # --- operations ------------------------------------------------------------------------------
+
+    def temporary(self) -> str:
+        """A fresh virtual register."""
+        self._temporaries += 1
+        return f".{self._temporaries}"
+
+    def emit(self, operation: Operation) -> None:
+        """Append an operation on behalf of the instruction `at`."""
+        result = operation.dst if operation.dst in self.ptx_registers else None
+        self.operations.append(replace(operation, ptx=self.at, result=result))
+
+    def copy(self, dst: str, value: Value) -> None:
+        """`dst = value`."""
+        self.emit(copy_of(dst, value))
+
+    def op(self, op: Op, a: Value, b: Value = 0, c: Value = 0, dst: str | None = None, **more: int) -> str:
+        """Append an operation and return its destination, a temporary unless given."""
+        dst = dst or self.temporary()
+        self.emit(Operation(op, dst, a, b, c, **more))  # type: ignore[arg-type]
+        return dst
+
+    def complement(self, value: Value) -> Value:
+        """`value` with all bits turned over."""
+        return self.op(Op.XOR, value, MASK)
+
+    def extended(self, value: Value, kind: Type) -> Value:
+        """The 32 bits that a value of a narrower type stands for."""
+        if kind.bits >= 32 or kind.kind == "p":
+            return value
+        if isinstance(value, int):
+            value &= (1 << kind.bits) - 1
+            return (value - (kind.signed and value >> (kind.bits - 1) << kind.bits)) & MASK
+        if kind.signed:
+            return self.op(Op.SX8 if kind.bits == 8 else Op.SX16, value)
+        return self.op(Op.AND, value, (1 << kind.bits) - 1)

@@ -1,0 +1,242 @@
+"""From blocks to a list of machine instructions with symbolic targets."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+from qdbg.compiler.lowering.frontier import Frontier
+from qdbg.compiler.lowering.ir import (
+    MASK,
+    Branch,
+    Exit,
+    Jump,
+    Operation,
+    Parameter,
+    Stop,
+    Value,
+    inverse,
+)
+from qdbg.compiler.lowering.scopes import Scopes, contested_barriers
+from qdbg.compiler.machine.isa import ADDRESS_OPS, LANE_INDEX, NONE, Cond, Instr, Op, Pattern, Reg, Trap
+
+Label = int
+_ALWAYS = Cond.LT | Cond.EQ | Cond.GT
+_WITHOUT_B = ADDRESS_OPS | {Op.SUB, Op.SX8, Op.SX16}
+
+
+@dataclass(frozen=True, slots=True)
+class Item:
+    """An instruction whose `target` and `skip` are labels; a label is the number of a block, or negative."""
+
+    instr: Instr
+    target: Label | None = None
+    skip: Label | None = None
+
+    @property
+    def is_jump(self) -> bool:
+        """Whether control always goes to `target`."""
+        return self.instr.op is Op.BR and self.target == self.skip
+
+
+@dataclass(slots=True)
+class Code:
+    """Items in layout order; `labels` maps a label to the index of the item that it precedes."""
+
+    items: list[Item]
+    labels: dict[Label, int]
+
+
+class Locations:
+    """Where values live: registers as allocated, constants and parameters in uniform registers of their own."""
+
+    def __init__(self, numbers: dict[str, int], uniform: frozenset[str]):
+        self.numbers, self.uniform = numbers, uniform
+        self.fixed: dict[int | Parameter, int] = {}
+
+    def register(self, value: Value) -> Reg:
+        """The operand field for a value."""
+        if isinstance(value, str):
+            if value in self.uniform:
+                return Reg(self.numbers[value], uniform=True)
+            return Reg(self.numbers[value])
+        if isinstance(value, int | Parameter):
+            if value == 0:
+                return NONE
+            # Above the allocated ones; `pack` moves them down once their number is known.
+            return Reg(self.fixed.setdefault(value, len(self.fixed)) + self.base, uniform=True)
+        return LANE_INDEX
+
+    @property
+    def base(self) -> int:
+        """The first uniform register that holds no computed value."""
+        return max((n + 1 for r, n in self.numbers.items() if r in self.uniform), default=0)
+
+
+class Emitter:
+    """Writes the blocks of a scheduled graph out, one after another."""
+
+    def __init__(self, frontier: Frontier, scopes: Scopes, locations: Locations):
+        self.frontier, self.scopes, self.locations = frontier, scopes, locations
+        self.contested = contested_barriers(frontier)
+        self.code = Code([], {})
+        self._spare = -1
+        self._late: list[Callable[[], None]] = []
+
+    def run(self) -> Code:
+        for node in range(len(self.frontier.graph.blocks)):
+            if self.frontier.into[node]:
+                self._block(node)
+        for emit in self._late:
+            emit()
+        return self.code
+
+    # --- pieces --------------------------------------------------------------------------------------
+
+    def _put(self, instr: Instr, target: Label | None = None, skip: Label | None = None) -> None:
+        self.code.items.append(Item(instr, target, skip))
+
+    def _label(self, label: Label) -> None:
+        self.code.labels[label] = len(self.code.items)
+
+    def _fresh(self) -> Label:
+        self._spare -= 1
+        return self._spare
+
+    def _block(self, node: int) -> None:
+        block, pattern = self.frontier.graph.blocks[node], self.scopes.patterns[node]
+        self._label(node)
+        if node in self.contested:
+            assert block.barrier is not None
+            self._check_barrier(pattern, block.barrier)
+        written: set[Reg] = set()
+        for operation in block.operations:
+            if not self._pointless(node, operation, written):
+                self._put(self._instr(operation, pattern))
+            if operation.dst is not None:
+                written.add(self.locations.register(operation.dst))
+        for slot in self.scopes.clears.get(node, ()):
+            self._put(Instr(Op.CLR, slot=slot, pattern=pattern))
+        for slot in self.scopes.sets.get(node, ()):
+            self._put(Instr(Op.CBR, slot=slot, cond=_ALWAYS, pattern=pattern))
+        self._end(node, pattern)
+
+    def _pointless(self, node: int, operation: Operation, written: set[Reg]) -> bool:
+        """A copy onto itself, or of 0 to a register that still reads 0 because nothing was ever written to it."""
+        copied = operation.copied
+        if copied is None or operation.dst is None:
+            return False
+        dst = self.locations.register(operation.dst)
+        if copied == 0:
+            return node == 0 and dst not in written
+        return not isinstance(copied, int) and self.locations.register(copied) == dst
+
+    def _instr(self, o: Operation, pattern: Pattern) -> Instr:
+        if o.op is Op.ST:
+            dst, b = self.locations.register(o.b), 0
+        else:
+            dst, b = (self.locations.register(o.dst) if o.dst else NONE), o.b
+        a, c = self.locations.register(o.a), self.locations.register(o.c)
+        instr = Instr(
+            o.op,
+            dst,
+            a,
+            c=c,
+            immediate=o.addend,
+            scale=o.scale,
+            cond=o.cond,
+            pattern=pattern,
+            ptx=o.ptx,
+            result=o.result,
+        )
+        return instr if o.op in _WITHOUT_B else self._with_b(instr, b)
+
+    def _with_b(self, instr: Instr, b: Value) -> Instr:
+        """B as the immediate where it is a constant and the addend does not need that place."""
+        if isinstance(b, int) and b != 0 and instr.immediate == 0:
+            return replace(instr, immediate=b & MASK, immediate_is_b=True)
+        return replace(instr, b=self.locations.register(b))
+
+    # --- ends of blocks ------------------------------------------------------------------------------
+
+    def _end(self, node: int, pattern: Pattern) -> None:
+        end = self.frontier.graph.blocks[node].end
+        match end:
+            case Exit():
+                self._put(Instr(Op.HALT))
+            case Stop(reason, ptx=ptx):
+                self._put(Instr(Op.TRAP, immediate=int(reason), pattern=pattern, ptx=ptx))
+            case Jump(target):
+                self._leave(node, [target], pattern, None)
+                self._turns(node, frozenset({target}))
+            case Branch() if node in self.frontier.together:
+                self._uniform_branch(node, end, pattern)
+            case Branch(taken=taken, other=other):
+                self._leave(node, sorted((taken, other)), pattern, end)
+                self._turns(node, frozenset({taken, other}))
+
+    def _uniform_branch(self, node: int, end: Branch, pattern: Pattern) -> None:
+        branch = Instr(Op.UBR, a=self.locations.register(end.a), cond=end.cond, pattern=pattern, ptx=end.ptx)
+        taken, other = end.taken, end.other
+        if taken == node + 1:
+            taken, other, branch = other, taken, replace(branch, cond=inverse(end.cond))
+        self._put(self._with_b(branch, end.b), taken)
+        self._jump(other)
+
+    def _leave(self, node: int, targets: list[int], pattern: Pattern, branch: Branch | None) -> None:
+        """Write the bits of the lanes that go where it is not yet their turn."""
+        for target in targets:
+            slot = self.scopes.leaves.get((node, target))
+            if slot is None:
+                continue
+            if branch is None:  # all lanes that are left go there
+                self._put(Instr(Op.CBR, slot=slot, pattern=pattern))
+                continue
+            stay = inverse(branch.cond) if target == branch.taken else branch.cond
+            instr = Instr(
+                Op.CBR,
+                a=self.locations.register(branch.a),
+                cond=stay,
+                slot=slot,
+                pattern=pattern,
+                ptx=branch.ptx,
+            )
+            self._put(self._with_b(instr, branch.b))
+            bit = 1 << slot
+            pattern, branch = Pattern(pattern.care | bit, pattern.value | bit), None
+
+    def _turns(self, node: int, edge: frozenset[int]) -> None:
+        """Go to the first block that has lanes waiting."""
+        turns = self.frontier.turns(node, edge)
+        while len(turns) > 1:
+            first, *turns = turns
+            rest = turns[0] if len(turns) == 1 else self._fresh()
+            self._put(Instr(Op.BR, pattern=self.scopes.patterns[first]), first, rest)
+            if len(turns) == 1:
+                return
+            self._label(rest)
+        self._jump(turns[0])
+
+    def _jump(self, label: Label) -> None:
+        self._put(Instr(Op.BR), label, label)
+
+    # --- barriers ------------------------------------------------------------------------------------
+
+    def _check_barrier(self, here: Pattern, ptx: int) -> None:
+        """Trap if a lane that is not done differs from those at the barrier in any bit that they agree on."""
+        done = self.scopes.exit_slot
+        for slot in range(here.care.bit_length()):
+            bit = 1 << slot
+            if not here.care & bit or slot == done:
+                continue
+            alive = 0 if done is None or not here.care >> done & 1 else 1 << done
+            elsewhere = Pattern(bit | alive, (~here.value & bit) | alive)
+            trap, go_on = self._fresh(), self._fresh()
+            self._put(Instr(Op.BR, pattern=elsewhere, ptx=(ptx,)), trap, go_on)
+            self._label(go_on)
+
+            def stuck(label: Label = trap, pattern: Pattern = elsewhere) -> None:
+                self._label(label)
+                self._put(Instr(Op.TRAP, immediate=int(Trap.USER), pattern=pattern, ptx=(ptx,)))
+
+            self._late.append(stuck)

@@ -1,0 +1,203 @@
+"""The compiler's own form of a kernel: machine operations on virtual registers, in basic blocks.
+
+A value is a virtual register (its name), a 32-bit constant, a word of the parameter space or the
+lane's own number.  Only registers cost anything: the others are operands of the machine as they are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+
+from qdbg.compiler.machine.isa import Cond, Op, Trap
+
+MASK = 0xFFFFFFFF
+Axes = tuple[int, int, int]
+
+
+class LoweringError(Exception):
+    """The kernel does not fit the machine.  `str()` is one sentence with both numbers."""
+
+
+@dataclass(frozen=True)
+class Geometry:
+    """What a program may depend on besides code.
+
+    grid, block: blocks and threads along x, y, z; shared_base: byte address of the block's shared
+    memory; symbols: byte addresses of module variables, and of shared ones from the window's start.
+    """
+
+    grid: Axes
+    block: Axes
+    shared_base: int = 0
+    symbols: dict[str, int] = field(default_factory=dict)
+
+    @property
+    def threads(self) -> int:
+        """Threads of a block."""
+        return self.block[0] * self.block[1] * self.block[2]
+
+
+@dataclass(frozen=True, slots=True)
+class Parameter:
+    """A 32-bit word of the parameter space, counted from its start."""
+
+    word: int
+
+
+@dataclass(frozen=True, slots=True)
+class Lane:
+    """The lane's own number."""
+
+
+LANE = Lane()
+Value = str | int | Parameter | Lane
+
+
+@dataclass(frozen=True, slots=True)
+class Operation:
+    """A machine instruction on values: `addend` is E of `isa`, and `b` holds the data of ST.
+
+    `ptx` and `result` as in `isa.Instr`.
+    """
+
+    op: Op
+    dst: str | None = None
+    a: Value = 0
+    b: Value = 0
+    c: Value = 0
+    addend: int = 0
+    scale: int = 0
+    cond: Cond = Cond(0)  # noqa: RUF009 (immutable)
+    ptx: tuple[int, ...] = ()
+    result: str | None = None
+
+    @property
+    def sources(self) -> tuple[Value, ...]:
+        """The values read."""
+        return self.a, self.b, self.c
+
+    @property
+    def copied(self) -> Value | None:
+        """The value that the operation merely copies, if that is all it does."""
+        if self.op is not Op.ADD or self.c != 0:
+            return None
+        if self.a == 0:
+            return self.addend
+        return self.a if self.scale == 0 and self.addend == 0 else None
+
+    def substitute(self, values: dict[str, Value]) -> Operation:
+        """The operation with registers replaced."""
+        if not any(isinstance(v, str) and v in values for v in self.sources):
+            return self
+        a, b, c = (values.get(v, v) if isinstance(v, str) else v for v in self.sources)
+        return replace(self, a=a, b=b, c=c)
+
+
+def copy_of(dst: str, value: Value, ptx: tuple[int, ...] = (), result: str | None = None) -> Operation:
+    """`dst = value`."""
+    if isinstance(value, int):
+        return Operation(Op.ADD, dst, addend=value & MASK, ptx=ptx, result=result)
+    return Operation(Op.ADD, dst, value, ptx=ptx, result=result)
+
+
+@dataclass(frozen=True, slots=True)
+class Jump:
+    """Goes to block `target`."""
+
+    target: int
+
+
+@dataclass(frozen=True, slots=True)
+class Branch:
+    """Goes to `taken` where `a cond b`, else to `other`; `ptx` names the branch and its comparison."""
+
+    a: Value
+    cond: Cond
+    b: Value
+    taken: int
+    other: int
+    ptx: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Exit:
+    """The end of the launch."""
+
+
+@dataclass(frozen=True, slots=True)
+class Stop:
+    """A trap.  `target`, the exit, is never reached but keeps the trap in front of it."""
+
+    reason: Trap
+    target: int
+    ptx: tuple[int, ...] = ()
+
+
+Terminator = Jump | Branch | Exit | Stop
+
+
+@dataclass(slots=True)
+class Block:
+    """Operations and where control goes after them; `barrier` is the bar.sync executed on entry."""
+
+    end: Terminator
+    operations: list[Operation] = field(default_factory=list)
+    barrier: int | None = None
+
+    @property
+    def successors(self) -> tuple[int, ...]:
+        """Blocks that may follow, without repetition."""
+        match self.end:
+            case Jump(target) | Stop(target=target):
+                return (target,)
+            case Branch(taken=taken, other=other):
+                return (other,) if taken == other else (other, taken)
+            case Exit():
+                return ()
+
+    def retarget(self, new: dict[int, int]) -> None:
+        """Rename the successors that `new` mentions."""
+        match self.end:
+            case Jump(target):
+                self.end = Jump(new.get(target, target))
+            case Stop(target=target):
+                self.end = replace(self.end, target=new.get(target, target))
+            case Branch(taken=taken, other=other):
+                self.end = replace(self.end, taken=new.get(taken, taken), other=new.get(other, other))
+
+    def reads_at_end(self) -> tuple[Value, ...]:
+        """The values that the terminator reads."""
+        return (self.end.a, self.end.b) if isinstance(self.end, Branch) else ()
+
+
+Blocks = list[Block]
+
+
+def registers(values: tuple[Value, ...]) -> Iterator[str]:
+    """The virtual registers among values."""
+    return (v for v in values if isinstance(v, str))
+
+
+def predecessors(blocks: Blocks) -> list[tuple[int, ...]]:
+    """For every block the blocks that may precede it."""
+    found: list[list[int]] = [[] for _ in blocks]
+    for index, block in enumerate(blocks):
+        for successor in block.successors:
+            found[successor].append(index)
+    return [tuple(one) for one in found]
+
+
+def inverse(cond: Cond) -> Cond:
+    """The condition that holds exactly where `cond` does not."""
+    return cond ^ (Cond.LT | Cond.EQ | Cond.GT)
+
+
+def mirrored(cond: Cond) -> Cond:
+    """The condition on (b, a) that equals `cond` on (a, b)."""
+    swapped = cond & ~(Cond.LT | Cond.GT)
+    if cond & Cond.LT:
+        swapped |= Cond.GT
+    if cond & Cond.GT:
+        swapped |= Cond.LT
+    return swapped

@@ -1,0 +1,154 @@
+"""The order of blocks in memory, which is also the order in which divergent lanes take turns.
+
+Forward edges go forwards and every loop is contiguous, ending with the only block that goes back to its
+header.  From here on a block's number is its position.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+from qdbg.compiler.lowering.ir import Block, Blocks, Jump, LoweringError, predecessors
+from qdbg.compiler.ptx.cfg_graph import immediate_dominators, loop_order, reachable
+
+
+@dataclass(frozen=True, slots=True)
+class Loop:
+    """The blocks `header` to `end`; `end` goes back."""
+
+    header: int
+    end: int
+
+    def __contains__(self, block: int) -> bool:
+        return self.header <= block <= self.end
+
+
+class Graph:
+    """Blocks in layout order with their loops (outer first) and dominators.  Block 0 is the entry."""
+
+    def __init__(self, blocks: Blocks):
+        self.blocks = blocks
+        self.successors = [block.successors for block in blocks]
+        self.predecessors = predecessors(blocks)
+        self.idom = immediate_dominators(self.successors, 0)
+
+    @cached_property
+    def loops(self) -> tuple[Loop, ...]:
+        """All loops, headers ascending."""
+        ends = {header: max(sources) for header, sources in back_edges(self.blocks).items()}
+        return tuple(Loop(header, ends[header]) for header in sorted(ends))
+
+    def dominates(self, a: int, b: int) -> bool:
+        """Whether every path from the entry to `b` passes `a`."""
+        while b > a:
+            b = self.idom[b]
+        return a == b
+
+    def common_dominator(self, nodes: Sequence[int]) -> int:
+        """The last block that dominates all of `nodes`."""
+        found = nodes[0]
+        for node in nodes[1:]:
+            while found != node:
+                if found > node:
+                    found = self.idom[found]
+                else:
+                    node = self.idom[node]
+        return found
+
+
+def back_edges(blocks: Blocks) -> dict[int, list[int]]:
+    """Loop header -> the blocks that go back to it, for blocks in order."""
+    found: dict[int, list[int]] = {}
+    for index, block in enumerate(blocks):
+        for successor in block.successors:
+            if successor <= index:
+                found.setdefault(successor, []).append(index)
+    return found
+
+
+def arrange(blocks: Blocks, entry: int) -> Blocks:
+    """The reachable blocks in layout order, straight lines merged.  Raises LoweringError if irreducible."""
+    _skip_empty(blocks)
+    blocks = _renumber(blocks, _order(blocks, entry))
+    blocks = _renumber(blocks, _merge(blocks))
+    _check_reducible(blocks)
+    while (place := _untidy_loop(blocks)) is not None:
+        blocks = _add_latch(blocks, *place)
+    return blocks
+
+
+def _skip_empty(blocks: Blocks) -> None:
+    """Point branches past blocks that do nothing."""
+    past: dict[int, int] = {}
+    for index, block in enumerate(blocks):
+        seen = {index}
+        target = index
+        while not blocks[target].operations and blocks[target].barrier is None:
+            end = blocks[target].end
+            if not isinstance(end, Jump) or end.target in seen:
+                break
+            seen.add(target := end.target)
+        past[index] = target
+    for block in blocks:
+        block.retarget(past)
+
+
+def _order(blocks: Blocks, entry: int) -> list[int]:
+    """Loop order, with the exit at the very end: a lane that is done must not end the launch for others."""
+    order = loop_order([b.successors for b in blocks], predecessors(blocks), entry)
+    return [i for i in order if blocks[i].successors] + [i for i in order if not blocks[i].successors]
+
+
+def _renumber(blocks: Blocks, order: list[int]) -> Blocks:
+    new = {old: position for position, old in enumerate(order)}
+    for index in order:
+        blocks[index].retarget(new)
+    return [blocks[index] for index in order]
+
+
+def _merge(blocks: Blocks) -> list[int]:
+    """Append blocks to their only predecessor where that goes nowhere else; the blocks that remain."""
+    before = predecessors(blocks)
+    kept: list[int] = []
+    home: dict[int, int] = {}
+    for index, block in enumerate(blocks):
+        source = home.get(before[index][0], before[index][0]) if len(before[index]) == 1 else index
+        joins = source < index and isinstance(blocks[source].end, Jump) and block.barrier is None
+        if joins and blocks[source].end == Jump(index):
+            blocks[source].operations += block.operations
+            blocks[source].end = block.end
+            home[index] = source
+        else:
+            kept.append(index)
+    return kept
+
+
+def _check_reducible(blocks: Blocks) -> None:
+    graph = Graph(blocks)
+    for header, sources in back_edges(blocks).items():
+        if not all(graph.dominates(header, source) for source in sources):
+            raise LoweringError(
+                "the kernel's control flow is irreducible (a loop is entered at two places), which the "
+                "machine cannot run; rewrite the `goto` that causes it"
+            )
+
+
+def _untidy_loop(blocks: Blocks) -> tuple[int, int] | None:
+    """Header and last block of an innermost loop that does not end with its only back edge."""
+    backwards = predecessors(blocks)
+    for header, sources in sorted(back_edges(blocks).items(), reverse=True):
+        last = max(reachable(backwards, sources, range(header + 1, len(blocks))) | {header})
+        if sources != [last]:
+            return header, last
+    return None
+
+
+def _add_latch(blocks: Blocks, header: int, last: int) -> Blocks:
+    """Let every jump back to `header` go through a new block after `last`."""
+    for source in back_edges(blocks)[header]:
+        blocks[source].retarget({header: len(blocks)})
+    blocks.append(Block(Jump(header)))
+    order = [*range(last + 1), len(blocks) - 1, *range(last + 1, len(blocks) - 1)]
+    return _renumber(blocks, order)

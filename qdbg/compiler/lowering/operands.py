@@ -1,0 +1,117 @@
+"""PTX operands as values: registers, literals, symbols, parameters and special registers."""
+
+from __future__ import annotations
+
+from qdbg.compiler.lowering.builder import Builder
+from qdbg.compiler.lowering.ir import LANE, MASK, Geometry, Parameter, Value
+from qdbg.compiler.lowering.types import Unsupported
+from qdbg.compiler.machine.isa import Op
+from qdbg.compiler.ptx.ir import Address, Function, Immediate, Operand, Register, Special, Symbol
+
+#: Machine registers that hold the block index; they exist for axes along which the grid extends.
+BLOCK_INDEX = {axis: f"%ctaid.{axis}" for axis in "xyz"}
+THREAD_INDEX = {axis: f"%tid.{axis}" for axis in "xyz"}
+_FIXED = {"%laneid": LANE, "%warpid": 0, "%nwarpid": 1, "WARP_SZ": 32}
+
+
+class Operands:
+    """Evaluates operands; what needs computing is appended to the builder."""
+
+    def __init__(self, kernel: Function, geometry: Geometry, builder: Builder):
+        self.kernel, self.geometry, self.builder = kernel, geometry, builder
+        self.parameter_offsets: dict[str, int] = {}
+        end = 0
+        for parameter in kernel.parameters:
+            start = -(-end // max(parameter.align, 1)) * max(parameter.align, 1)
+            self.parameter_offsets[parameter.name] = start
+            end = start + parameter.size
+
+    def value(self, operand: Operand) -> Value:
+        """The operand's (low) 32 bits.  Raises Unsupported."""
+        match operand:
+            case Register(name, negated):
+                return self.builder.op(Op.XOR, name, 1) if negated else name
+            case Immediate(value):
+                return value & MASK
+            case Symbol(name, offset) if name in self.geometry.symbols:
+                return (self.geometry.symbols[name] + offset) & MASK
+            case Special(name):
+                return self._special(name)
+        raise Unsupported
+
+    def address(self, operand: Operand, space: str) -> tuple[Value, int]:
+        """Base and byte offset of a memory operand in the machine's memory."""
+        if not isinstance(operand, Address):
+            raise Unsupported
+        offset = operand.offset + (self.geometry.shared_base if space == "shared" else 0)
+        base = 0 if operand.base is None else self.value(operand.base)
+        return base, offset & MASK
+
+    def parameter(self, operand: Operand) -> tuple[Parameter, int]:
+        """The word of the parameter space that an address falls into, and the byte within it."""
+        if isinstance(operand, Address) and isinstance(operand.base, Symbol):
+            start = self.parameter_offsets.get(operand.base.name)
+            if start is not None:
+                word, byte = divmod(start + operand.base.offset + operand.offset, 4)
+                return Parameter(word), byte
+        raise Unsupported
+
+    def _special(self, name: str) -> Value:
+        if name in _FIXED:
+            return _FIXED[name]
+        register, _, axis = name.partition(".")
+        if axis in ("x", "y", "z"):
+            index = "xyz".index(axis)
+            grid, block = self.geometry.grid, self.geometry.block
+            match register:
+                case "%ntid":
+                    return block[index]
+                case "%nctaid":
+                    return grid[index]
+                case "%ctaid":
+                    return BLOCK_INDEX[axis] if grid[index] > 1 else 0
+                case "%tid":
+                    return self._thread_index(axis)
+        return self._lane_mask(name)
+
+    def _thread_index(self, axis: str) -> Value:
+        block = self.geometry.block
+        if block["xyz".index(axis)] == 1:
+            return 0
+        return LANE if block["xyz".index(axis)] == self.geometry.threads else THREAD_INDEX[axis]
+
+    def _lane_mask(self, name: str) -> Value:
+        own = (Op.SHL, 1, LANE)
+        match name:
+            case "%lanemask_eq":
+                return self.builder.op(*own)
+            case "%lanemask_lt":
+                return self.builder.op(Op.ADD, self.builder.op(*own), addend=MASK)
+            case "%lanemask_le":
+                return self.builder.op(Op.ADD, self.builder.op(Op.SHL, 2, LANE), addend=MASK)
+            case "%lanemask_gt":
+                return self.builder.op(Op.SHL, MASK - 1, LANE)
+            case "%lanemask_ge":
+                return self.builder.op(Op.SHL, MASK, LANE)
+        raise Unsupported
+
+
+def thread_indices(builder: Builder, geometry: Geometry) -> None:
+    """Compute %tid of a block with several dimensions from the lane number, threads counted along x first.
+
+    The quotient of a lane number n < 32 by d is (n * ceil(2^16 / d)) >> 16, exactly.
+    """
+    x, y, z = geometry.block
+    rest: Value = LANE
+    for axis, size, outer in (("z", x * y, z), ("y", x, y)):
+        if outer == 1 or size == 1:
+            continue
+        if size & (size - 1) == 0:
+            builder.op(Op.SHRU, rest, size.bit_length() - 1, dst=THREAD_INDEX[axis])
+            rest = builder.op(Op.AND, rest, size - 1)
+        else:
+            scaled = builder.op(Op.MAD, rest, -(-(1 << 16) // size))
+            index = builder.op(Op.SHRU, scaled, 16, dst=THREAD_INDEX[axis])
+            rest = builder.op(Op.MAD, index, -size & MASK, rest)
+    last = "x" if x > 1 else "y"
+    builder.copy(THREAD_INDEX[last], rest)

@@ -1,0 +1,178 @@
+"""Divergence bits: which block writes which, and the pattern under which each block runs.
+
+When lanes leave block X for a block Y whose turn comes later, other blocks may run meanwhile and must
+not pick them up.  So there is a *scope* for Y: one bit a lane, 0 in the lanes that have left for Y, and every
+block that may run before Y asks for a 1.  The scope opens at a block that dominates all of these and that
+cannot run again while lanes wait: if that block itself branches to Y, its CBR writes the bit of every
+lane; otherwise it forgets the bits (CLR), and a forgotten bit matches.
+
+Often the 1 need not be written over.  Of `if (c) T else E; J` the lanes that ran T must not run E, but E
+is entered by nobody whose bit for E is not 0: E may ask for that 0, and T's lanes simply keep their 1.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from qdbg.compiler.lowering.frontier import Frontier
+from qdbg.compiler.lowering.ir import LoweringError, Stop
+from qdbg.compiler.machine.isa import Pattern
+
+Edge = tuple[int, int]
+
+
+@dataclass(slots=True)
+class Scope:
+    """The bit that is 0 in lanes that left for `target`.
+
+    opener: where it opens; clears: whether by CLR; ones, zeros: blocks that ask for a 1 or a 0.
+    """
+
+    target: int
+    opener: int
+    clears: bool
+    ones: frozenset[int]
+    zeros: set[int] = field(default_factory=set)
+    slot: int = -1
+
+    def span(self, frontier: Frontier) -> range:
+        """The blocks during which the bits must be kept: to the last that asks, loops entered on the way whole."""
+        last = max(self.ones | self.zeros)
+        for loop in frontier.graph.loops:
+            if self.opener < loop.header <= last <= loop.end:
+                last = loop.end
+        return range(self.opener, last + 1)
+
+
+@dataclass(frozen=True)
+class Scopes:
+    """The divergence bits of a program.
+
+    patterns[n]: the pattern of block n; leaves: the edges on which lanes write a 0, with its slot; clears[n]: the
+    slots that block n forgets at its end; sets[n]: those that it sets to 1 instead, for a barrier to check;
+    exit_slot: the bit of lanes that are done, if any leave early.
+    """
+
+    patterns: list[Pattern]
+    leaves: dict[Edge, int]
+    clears: dict[int, list[int]]
+    sets: dict[int, list[int]]
+    exit_slot: int | None
+
+
+def assign_scopes(frontier: Frontier, slots: int) -> Scopes:
+    """Give every scope a slot.  Raises LoweringError where more are needed than there are.
+
+    Asking for zeros saves tokens but keeps bits in use for longer: where they run out, the largest such
+    saving is given up first.
+    """
+    refused: set[int] = set()
+    while True:
+        scopes, leaves = _Scoping(frontier, refused).run()
+        needed = _assign_slots(frontier, scopes)
+        if needed <= slots:
+            break
+        saving = [s for s in scopes if s.zeros]
+        if not saving:
+            raise LoweringError(
+                f"divergent control flow is nested too deep: it needs {needed} divergence bits a lane and the "
+                f"machine has {slots}; split the kernel or flatten its branches"
+            )
+        refused.add(max(saving, key=lambda s: len(s.zeros)).target)
+    slot = {scope.target: scope.slot for scope in scopes}
+    checked = contested_barriers(frontier)
+    clears: dict[int, list[int]] = {}
+    sets: dict[int, list[int]] = {}
+    for scope in scopes:
+        if scope.clears:
+            (sets if checked & scope.ones else clears).setdefault(scope.opener, []).append(scope.slot)
+    patterns = [_pattern(n, scopes) for n in range(len(frontier.graph.blocks))]
+    exit_slot = slot.get(len(frontier.graph.blocks) - 1)
+    return Scopes(patterns, {edge: slot[edge[1]] for edge in leaves}, clears, sets, exit_slot)
+
+
+def contested_barriers(frontier: Frontier) -> frozenset[int]:
+    """The blocks whose barrier lanes of the block may miss: some may be waiting elsewhere, other than at the end."""
+    done = len(frontier.graph.blocks) - 1
+    return frozenset(
+        n
+        for n, block in enumerate(frontier.graph.blocks)
+        if block.barrier is not None and frontier.into[n] - {n, done}
+    )
+
+
+def _assign_slots(frontier: Frontier, scopes: list[Scope]) -> int:
+    """Number the scopes' slots so that those in use at one time differ; the number of slots."""
+    placed: list[tuple[range, Scope]] = []
+    for span, scope in sorted(((s.span(frontier), s) for s in scopes), key=lambda pair: pair[0].start):
+        taken = {other.slot for busy, other in placed if span.start < busy.stop}
+        scope.slot = next(slot for slot in range(len(scopes)) if slot not in taken)
+        placed.append((span, scope))
+    return max((scope.slot + 1 for scope in scopes), default=0)
+
+
+def _pattern(node: int, scopes: list[Scope]) -> Pattern:
+    care = value = 0
+    for scope in scopes:
+        if node in scope.ones or node in scope.zeros:
+            care |= 1 << scope.slot
+            value |= int(node in scope.ones) << scope.slot
+    return Pattern(care, value)
+
+
+class _Scoping:
+    """One attempt at scopes; targets in `refused` may not be asked for zeros."""
+
+    def __init__(self, frontier: Frontier, refused: set[int]):
+        self.frontier, self.graph, self.refused = frontier, frontier.graph, refused
+        self.contested = bool(contested_barriers(frontier))
+        self.meanwhile: dict[Edge, frozenset[int]] = {}
+        self.edges: dict[int, list[Edge]] = {n: [] for n in range(len(self.graph.blocks))}
+        for node, block in enumerate(self.graph.blocks):
+            if isinstance(block.end, Stop) or not frontier.into[node]:
+                continue  # no lane ever takes the edge
+            for outcome in frontier.outcomes(node):
+                for target in outcome:
+                    self.meanwhile[node, target] = frontier.before(node, outcome, target)
+                    self.edges[target].append((node, target))
+        self.scopes: list[Scope] = []
+        self.leaves: set[Edge] = set()
+
+    def run(self) -> tuple[list[Scope], set[Edge]]:
+        for target, edges in self.edges.items():
+            leaving = [e for e in edges if self.meanwhile[e] and not self._excluded(e)]
+            if leaving:
+                self.scopes.append(self._open(target, leaving))
+                self.leaves.update(leaving)
+        return self.scopes, self.leaves
+
+    def _excluded(self, edge: Edge) -> bool:
+        """Whether the bit of an earlier scope keeps the lanes on this edge out of everything that runs meanwhile.
+
+        That scope's target must be entered by leaving only, with every bit written.
+        """
+        node, target = edge
+        if self.contested and target == len(self.graph.blocks) - 1:
+            return False  # barriers tell lanes that are done from others by the exit's own bit
+        running = self.meanwhile[edge]
+        for scope in self.scopes:
+            if (
+                node in scope.ones
+                and not scope.clears
+                and scope.target not in self.refused
+                and all(e in self.leaves for e in self.edges[scope.target])
+                and all(self.graph.dominates(scope.target, n) for n in running)
+            ):
+                scope.zeros |= running
+                return True
+        return False
+
+    def _open(self, target: int, leaving: list[Edge]) -> Scope:
+        sources = {node for node, _ in leaving}
+        ones = frozenset[int]().union(*(self.meanwhile[e] for e in leaving))
+        opener = self.graph.common_dominator(sorted(ones | sources))
+        while opener in ones:
+            opener = self.graph.idom[opener]
+        # Of two scopes that a branch leaves for, only the first has its bit written in all lanes.
+        writes_all = opener in sources and not any(node == opener for node, _ in self.leaves)
+        return Scope(target, opener, not writes_all, ones)

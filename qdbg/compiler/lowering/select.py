@@ -1,0 +1,214 @@
+"""Instruction selection: a PTX kernel becomes blocks of machine operations on virtual registers.
+
+Instructions that the machine lacks become traps where they stand.  A predicated instruction without
+effects becomes a select; any other is branched around.  Memory and control flow are here, PTX ISA
+9.7.9.8 to 9.7.13; values are in `arithmetic`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from qdbg.compiler.lowering.arithmetic import Arithmetic, destination
+from qdbg.compiler.lowering.builder import Builder
+from qdbg.compiler.lowering.ir import Blocks, Branch, Geometry, Jump, Operation, Stop, Value
+from qdbg.compiler.lowering.operands import BLOCK_INDEX, Operands, thread_indices
+from qdbg.compiler.lowering.types import Type, Unsupported, scalar
+from qdbg.compiler.machine.isa import Cond, Op, Trap
+from qdbg.compiler.ptx.ir import Function, Guard, Immediate, Instruction, Label, Operand
+
+_NOTHING = ("membar", "fence", "prefetch", "prefetchu", "discard", "applypriority", "nanosleep", "pmevent")
+_MEMORY_SPACES = ("global", "shared", "const")
+#: Modifiers of loads and stores that change nothing for a machine that runs one warp in order.
+_HARMLESS = frozenset(
+    """global shared const cta nc volatile relaxed acquire release weak sys gpu cluster
+    ca cg cs lu cv wb wt L1 L2 no_allocate evict_first evict_last evict_normal evict_unchanged""".split()
+)
+
+
+def select(kernel: Function, geometry: Geometry) -> Blocks:
+    """The kernel's blocks, for the whole grid: entry first, exit last."""
+    return _Selector(kernel, geometry).run()
+
+
+class _Selector:
+    def __init__(self, kernel: Function, geometry: Geometry):
+        self.kernel, self.geometry = kernel, geometry
+        self.builder = Builder(kernel.registers)
+        self.operands = Operands(kernel, geometry, self.builder)
+        self.values = Arithmetic(self.builder, self.operands).selectors
+        self.labels = {name: self.builder.reserve() for name in kernel.labels}
+        self.at_label: dict[int, list[int]] = {}
+        for name, index in kernel.labels.items():
+            self.at_label.setdefault(index, []).append(self.labels[name])
+
+    def run(self) -> Blocks:
+        builder = self.builder
+        thread_indices(builder, self.geometry)
+        start = builder.reserve()
+        builder.enter(start)
+        block_end = self._grid_loop(start)
+        self.kernel_exit = block_end
+        for instruction in self.kernel.body:
+            for block in self.at_label.get(instruction.index, ()):
+                builder.enter(block)
+            if not builder.open:  # unreachable until the next label
+                builder.enter(builder.reserve())
+            builder.at = (instruction.index,)
+            self._instruction(instruction)
+        for block in self.at_label.get(len(self.kernel.body), ()):
+            builder.enter(block)
+        if builder.open:
+            builder.close(Jump(block_end))
+        return builder.blocks
+
+    def _grid_loop(self, start: int) -> int:
+        """The block where a block of the grid ends: counts the block index up, x fastest, and starts again."""
+        builder = self.builder
+        after = builder.exit
+        for axis in reversed("xyz"):
+            size = self.geometry.grid["xyz".index(axis)]
+            if size == 1:
+                continue
+            inside, index = builder.current, BLOCK_INDEX[axis]
+            count, wrap = builder.reserve(), builder.reserve()
+            builder.current = count
+            builder.op(Op.ADD, index, addend=1, dst=index)
+            builder.close(Branch(index, Cond.LT, size, start, wrap))
+            builder.current = wrap
+            if after != builder.exit:
+                builder.copy(index, 0)
+            builder.close(Jump(after))
+            after, builder.current = count, inside
+        return after
+
+    # --- one instruction ---------------------------------------------------------------------------
+
+    def _instruction(self, i: Instruction) -> None:
+        builder = self.builder
+        if i.guard is None or i.opcode == "bra":
+            return self._unguarded(i)
+        before = len(builder.operations)
+        if i.opcode in self.values:
+            try:
+                self.values[i.opcode](i)
+                self._select_results(before, i.guard)
+                return None
+            except Unsupported:
+                del builder.operations[before:]
+        inside, after = builder.reserve(), builder.reserve()
+        builder.close(self._branch(i.guard, inside, after))
+        builder.enter(inside)
+        self._unguarded(i)
+        builder.enter(after)
+        return None
+
+    def _select_results(self, since: int, guard: Guard) -> None:
+        """Make the newest operations keep the old value of what they write where the guard is false."""
+        builder = self.builder
+        written: dict[str, str] = {}
+        chooser: Value = guard.register
+        for position in range(since, len(builder.operations)):
+            operation = builder.operations[position].substitute(dict(written))
+            dst = operation.dst
+            if dst in self.kernel.registers:
+                fresh = written[dst] = builder.temporary()
+                operation = replace(operation, dst=fresh, result=None)
+            builder.operations[position] = operation
+        results = list(written.items())
+        if guard.register in written and len(results) > 1:  # the guard itself changes: keep its old value
+            builder.copy(chooser := builder.temporary(), guard.register)
+        for register, fresh in results:
+            yes, no = (register, fresh) if guard.negated else (fresh, register)
+            builder.op(Op.SEL, yes, no, chooser, dst=register)
+
+    def _unguarded(self, i: Instruction) -> None:
+        before = len(self.builder.operations)
+        try:
+            self._translate(i)
+        except Unsupported:
+            del self.builder.operations[before:]
+            self._stop(Trap.UNSUPPORTED)
+
+    def _translate(self, i: Instruction) -> None:
+        builder = self.builder
+        if i.opcode in self.values:
+            return self.values[i.opcode](i)
+        match i.opcode:
+            case "ld" | "ldu":
+                self._load(i)
+            case "st":
+                self._store(i)
+            case "bra":
+                self._bra(i)
+            case "ret" | "exit":
+                builder.close(Jump(self.kernel_exit))
+            case "trap":
+                self._stop(Trap.USER)
+            case "bar" | "barrier":
+                self._barrier(i)
+            case opcode if opcode in _NOTHING:
+                pass
+            case _:
+                raise Unsupported
+        return None
+
+    # --- control flow ------------------------------------------------------------------------------
+
+    def _stop(self, reason: Trap) -> None:
+        self.builder.close(Stop(reason, self.kernel_exit, self.builder.at))
+
+    def _branch(self, guard: Guard, taken: int, other: int) -> Branch:
+        cond = Cond.EQ if guard.negated else Cond.LT | Cond.GT
+        return Branch(guard.register, cond, 0, taken, other, self.builder.at)
+
+    def _bra(self, i: Instruction) -> None:
+        label = i.operands[0]
+        if not isinstance(label, Label):
+            raise Unsupported
+        target = self.labels[label.name]
+        if i.guard is None:
+            return self.builder.close(Jump(target))
+        other = self.builder.reserve()
+        self.builder.close(self._branch(i.guard, target, other))
+        return self.builder.enter(other)
+
+    def _barrier(self, i: Instruction) -> None:
+        """bar.sync for the whole block starts a block of its own: who waits elsewhere is known there."""
+        whole = len(i.operands) == 1 and isinstance(i.operands[0], Immediate)
+        if not whole or not i.has("sync") or i.has("warp"):
+            raise Unsupported
+        self.builder.enter(self.builder.reserve())
+        self.builder.blocks[self.builder.current].barrier = i.index
+
+    # --- memory ------------------------------------------------------------------------------------
+
+    def _load(self, i: Instruction) -> None:
+        dst = destination(i)
+        if i.has("param"):
+            return self._load_parameter(i, dst)
+        base, offset = self._address(i, i.operands[1])
+        self.builder.op(Op.LD, base, addend=offset, dst=dst)
+        return None
+
+    def _load_parameter(self, i: Instruction, dst: str) -> None:
+        kind = scalar(i, wide=True, floating=True)
+        word, byte = self.operands.parameter(i.operands[1])
+        if byte % (min(kind.bits, 32) // 8):
+            raise Unsupported
+        if kind.bits >= 32:
+            return self.builder.copy(dst, word)
+        part = self.builder.op(Op.SHRU, word, 8 * byte)
+        return self.builder.copy(dst, self.builder.extended(part, Type(kind.kind, kind.bits)))
+
+    def _store(self, i: Instruction) -> None:
+        base, offset = self._address(i, i.operands[0])
+        data = self.operands.value(i.operands[1])
+        self.builder.emit(Operation(Op.ST, None, base, data, addend=offset))
+
+    def _address(self, i: Instruction, operand: Operand) -> tuple[Value, int]:
+        """Base and offset of a 32-bit access.  Without a state space the address is generic."""
+        if scalar(i, floating=True).bits != 32 or set(i.modifiers) - _HARMLESS - {i.types[0]}:
+            raise Unsupported
+        space = next((m for m in i.modifiers if m in _MEMORY_SPACES), "generic")
+        return self.operands.address(operand, space)
