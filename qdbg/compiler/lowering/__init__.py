@@ -44,8 +44,8 @@ def lower(module: Module, kernel: Function, geometry: Geometry, config: MachineC
     used = locations.base + len(locations.fixed)
     if used > config.uniforms:
         raise LoweringError(
-            f"the kernel uses too many constants and uniform values: it needs {used} uniform registers and the "
-            f"machine has {config.uniforms}; split the kernel"
+            f"the kernel uses too many constants and uniform values: it needs {used} uniform registers "
+            f"and the machine has {config.uniforms}; split the kernel"
         )
     fixed = {value: locations.base + place for value, place in locations.fixed.items()}
     return Program(

@@ -1,5 +1,5 @@
-"""Instruction selection for values: PTX ISA 9.7.1 integer arithmetic, 9.7.6 comparison, 9.7.8 logic and shift,
-9.7.9 moves and conversions."""
+"""Instruction selection for values: PTX ISA 9.7.1 integer arithmetic, 9.7.6 comparison, 9.7.8 logic and
+shift, 9.7.9 moves and conversions."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from collections.abc import Callable
 
 from qdbg.compiler.lowering.builder import Builder
 from qdbg.compiler.lowering.ir import MASK, Value
+from qdbg.compiler.lowering.narrowing import Type, Unsupported, scalar, types
 from qdbg.compiler.lowering.operands import Operands
-from qdbg.compiler.lowering.types import Type, Unsupported, scalar, types
 from qdbg.compiler.machine.isa import Cond, Op
 from qdbg.compiler.ptx.ir import Immediate, Instruction, Operand, Pair, Register
 
@@ -85,10 +85,8 @@ class Arithmetic:
         kind = scalar(i, wide=True)
         if i.has("hi", "sat", "cc") or not i.has("lo", "wide") or (i.has("wide") and kind.bits == 64):
             raise Unsupported
-        widen: Callable[[Operand, Type], Value] = (
-            self._extended if i.has("wide") else lambda o, _: self._value(o)
-        )
-        a, b = widen(i.operands[1], kind), widen(i.operands[2], kind)
+        read = kind if i.has("wide") else Type(kind.kind, 32)
+        a, b = self._extended(i.operands[1], read), self._extended(i.operands[2], read)
         c = self._value(i.operands[3]) if i.opcode == "mad" else 0
         self.builder.op(Op.MAD, a, b, c, dst=destination(i))
 
@@ -176,9 +174,7 @@ class Arithmetic:
 
     def _setp(self, i: Instruction) -> None:
         first = i.operands[0]
-        pair = (
-            first if isinstance(first, Pair) else Pair(first if isinstance(first, Register) else None, None)
-        )
+        pair = first if isinstance(first, Pair) else Pair(Register(destination(i)), None)
         a, cond, b = self._comparison(i)
         # Both results are computed before either is written: the combining predicate may be one of them.
         outcomes = []

@@ -1,4 +1,4 @@
-"""Placement: redundant jumps go, lines of 16 are filled, patterns meet the hardware's rules, targets are resolved.
+"""Placement: redundant jumps go, lines of 16 fill up, patterns meet the hardware's rules, targets resolve.
 
 Control cannot fall through the end of a line, so a jump stands there unless a branch does already.  A loop
 that fits a line is moved into one, which saves that jump in every round.
@@ -30,8 +30,8 @@ def assemble(code: Code, loops: Iterable[tuple[Label, Label]], size: int) -> tup
     placed, labels = _place(code, spans)
     if len(placed) > size:
         raise LoweringError(
-            f"the kernel is too long: it takes {len(placed)} machine instructions and the machine holds {size}; "
-            "compile with a lower --opt or split the kernel"
+            f"the kernel is too long: it takes {len(placed)} machine instructions and the machine holds "
+            f"{size}; compile with a lower --opt or split the kernel"
         )
     return tuple(_resolve(item, labels) for item in _chain(placed))
 
@@ -80,13 +80,8 @@ def _place(code: Code, loops: list[tuple[int, int]]) -> tuple[list[Item], dict[L
 
     for index, item in enumerate(code.items):
         room = LINE - len(placed) % LINE
-        if (
-            index in short
-            and short[index] > room - (short[index] < room or item.instr.op not in _FINAL)
-            and room < LINE
-        ):
-            jump_to_next_line()
-        elif room == 1 and item.instr.op not in _FINAL:
+        straddles = room < short.get(index, 0)
+        if straddles or (room == 1 and item.instr.op not in _FINAL):
             jump_to_next_line()
         address[index] = len(placed)
         placed.append(item)

@@ -15,7 +15,7 @@ from qdbg.compiler.lowering.ir import (
     Value,
     copy_of,
 )
-from qdbg.compiler.lowering.types import Type
+from qdbg.compiler.lowering.narrowing import Type
 from qdbg.compiler.machine.isa import Op
 
 _OPEN = Jump(-1)

@@ -48,11 +48,15 @@ class Code:
 
 
 class Locations:
-    """Where values live: registers as allocated, constants and parameters in uniform registers of their own."""
+    """Where values live: registers as allocated, constants and parameters in uniform registers of their own.
+
+    `base` is the first uniform register that holds no computed value; `fixed` counts from there.
+    """
 
     def __init__(self, numbers: dict[str, int], uniform: frozenset[str]):
         self.numbers, self.uniform = numbers, uniform
         self.fixed: dict[int | Parameter, int] = {}
+        self.base = max((n + 1 for r, n in numbers.items() if r in uniform), default=0)
 
     def register(self, value: Value) -> Reg:
         """The operand field for a value."""
@@ -63,14 +67,8 @@ class Locations:
         if isinstance(value, int | Parameter):
             if value == 0:
                 return NONE
-            # Above the allocated ones; `pack` moves them down once their number is known.
             return Reg(self.fixed.setdefault(value, len(self.fixed)) + self.base, uniform=True)
         return LANE_INDEX
-
-    @property
-    def base(self) -> int:
-        """The first uniform register that holds no computed value."""
-        return max((n + 1 for r, n in self.numbers.items() if r in self.uniform), default=0)
 
 
 class Emitter:
@@ -122,7 +120,7 @@ class Emitter:
         self._end(node, pattern)
 
     def _pointless(self, node: int, operation: Operation, written: set[Reg]) -> bool:
-        """A copy onto itself, or of 0 to a register that still reads 0 because nothing was ever written to it."""
+        """A copy onto itself, or of 0 to a register that was never written and so still reads 0."""
         copied = operation.copied
         if copied is None or operation.dst is None:
             return False
@@ -132,16 +130,13 @@ class Emitter:
         return not isinstance(copied, int) and self.locations.register(copied) == dst
 
     def _instr(self, o: Operation, pattern: Pattern) -> Instr:
-        if o.op is Op.ST:
-            dst, b = self.locations.register(o.b), 0
-        else:
-            dst, b = (self.locations.register(o.dst) if o.dst else NONE), o.b
-        a, c = self.locations.register(o.a), self.locations.register(o.c)
+        register = self.locations.register
+        written = o.b if o.op is Op.ST else o.dst
         instr = Instr(
             o.op,
-            dst,
-            a,
-            c=c,
+            NONE if written is None else register(written),
+            register(o.a),
+            c=register(o.c),
             immediate=o.addend,
             scale=o.scale,
             cond=o.cond,
@@ -149,7 +144,7 @@ class Emitter:
             ptx=o.ptx,
             result=o.result,
         )
-        return instr if o.op in _WITHOUT_B else self._with_b(instr, b)
+        return instr if o.op in _WITHOUT_B else self._with_b(instr, o.b)
 
     def _with_b(self, instr: Instr, b: Value) -> Instr:
         """B as the immediate where it is a constant and the addend does not need that place."""
@@ -193,14 +188,8 @@ class Emitter:
                 self._put(Instr(Op.CBR, slot=slot, pattern=pattern))
                 continue
             stay = inverse(branch.cond) if target == branch.taken else branch.cond
-            instr = Instr(
-                Op.CBR,
-                a=self.locations.register(branch.a),
-                cond=stay,
-                slot=slot,
-                pattern=pattern,
-                ptx=branch.ptx,
-            )
+            a = self.locations.register(branch.a)
+            instr = Instr(Op.CBR, a=a, cond=stay, slot=slot, pattern=pattern, ptx=branch.ptx)
             self._put(self._with_b(instr, branch.b))
             bit = 1 << slot
             pattern, branch = Pattern(pattern.care | bit, pattern.value | bit), None

@@ -1,5 +1,5 @@
-"""Optimisation on virtual registers: copies and constants propagate, sums fold into their users, comparisons into
-their branches, and what nobody reads disappears."""
+"""Optimisation on virtual registers: copies and constants propagate, sums fold into their users, comparisons
+into their branches, and what nobody reads disappears."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def fold(blocks: Blocks) -> None:
 
 
 def propagate_copies(blocks: Blocks) -> None:
-    """Replace registers by what they are known to be copies of, on every path; drop copies that say nothing new."""
+    """Replace registers by what they are copies of on every path, and drop copies that say nothing new."""
     graph = Graph(blocks)
     known: dict[int, Facts] = {0: {}}
     waiting = [0]
@@ -95,9 +95,8 @@ class _Folder:
         operations = self.blocks[index].operations
         for _ in range(8):
             user = operations[position]
-            better = next(
-                (b for v in registers(user.sources) if (b := self._better(user, v, index, position))), None
-            )
+            attempts = (self._better(user, v, index, position) for v in registers(user.sources))
+            better = next((attempt for attempt in attempts if attempt), None)
             if better is None:
                 return
             operations[position] = better
@@ -128,7 +127,7 @@ class _Folder:
         return end
 
     def _definition(self, register: str, index: int, position: int) -> Operation | None:
-        """The operation whose result `register` holds at a place where its operands are unchanged, if known."""
+        """The operation whose result `register` holds at a place, if known and its operands still hold too."""
         operations = self.blocks[index].operations
         for at in range(position - 1, -1, -1):
             if operations[at].dst == register:

@@ -18,7 +18,7 @@ Nodes = frozenset[int]
 
 
 class Frontier:
-    """The waiting sets of a graph in which the branches that end the blocks `together` keep lanes together."""
+    """The waiting sets of a graph where the branches at the end of the blocks `together` keep lanes together."""
 
     def __init__(self, graph: Graph, together: Collection[int]):
         self.graph = graph
@@ -94,7 +94,7 @@ def uniform_branches(graph: Graph, candidates: Collection[int]) -> Frontier:
         late = {
             n
             for n in together
-            if any(set(frontier.turns(n, e)[:1]) != e for e in frontier.outcomes(n) if frontier.into[n])
+            if frontier.into[n] and any(set(frontier.turns(n, e)[:1]) != e for e in frontier.outcomes(n))
         }
         if not late:
             return frontier

@@ -82,7 +82,7 @@ def arrange(blocks: Blocks, entry: int) -> Blocks:
 def _skip_empty(blocks: Blocks) -> None:
     """Point branches past blocks that do nothing."""
     past: dict[int, int] = {}
-    for index, block in enumerate(blocks):
+    for index in range(len(blocks)):
         seen = {index}
         target = index
         while not blocks[target].operations and blocks[target].barrier is None:

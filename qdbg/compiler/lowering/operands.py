@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from qdbg.compiler.lowering.builder import Builder
 from qdbg.compiler.lowering.ir import LANE, MASK, Geometry, Parameter, Value
-from qdbg.compiler.lowering.types import Unsupported
+from qdbg.compiler.lowering.narrowing import Unsupported
 from qdbg.compiler.machine.isa import Op
 from qdbg.compiler.ptx.ir import Address, Function, Immediate, Operand, Register, Special, Symbol
 
 #: Machine registers that hold the block index; they exist for axes along which the grid extends.
 BLOCK_INDEX = {axis: f"%ctaid.{axis}" for axis in "xyz"}
 THREAD_INDEX = {axis: f"%tid.{axis}" for axis in "xyz"}
-_FIXED = {"%laneid": LANE, "%warpid": 0, "%nwarpid": 1, "WARP_SZ": 32}
+_FIXED: dict[str, Value] = {"%laneid": LANE, "%warpid": 0, "%nwarpid": 1, "WARP_SZ": 32}
 
 
 class Operands:

@@ -35,8 +35,8 @@ def allocate(
             found = _colour(interference, members, [])
         if (needed := max(found.values(), default=-1) + 1) > limit:
             raise LoweringError(
-                f"the kernel keeps too many values at once: it needs {needed} {what} and the machine has {limit}; "
-                "compile with a lower --opt or split the kernel"
+                f"the kernel keeps too many values at once: it needs {needed} {what} and the machine has "
+                f"{limit}; compile with a lower --opt or split the kernel"
             )
         numbers |= found
     return numbers
@@ -72,7 +72,7 @@ def _interference(
 
 
 def _colour(interference: Interference, members: Iterable[str], copies: Iterable[Copy]) -> dict[str, int]:
-    """A number for every member; those that interfere differ, those that are copied share one where possible."""
+    """A number for every member; those that interfere differ, those that are copied share where possible."""
     name = {member: member for member in members}
 
     def root(member: str) -> str:

@@ -36,7 +36,7 @@ class Scope:
     slot: int = -1
 
     def span(self, frontier: Frontier) -> range:
-        """The blocks during which the bits must be kept: to the last that asks, loops entered on the way whole."""
+        """The blocks during which the bits must be kept: to the last that asks, or the end of a loop round it."""
         last = max(self.ones | self.zeros)
         for loop in frontier.graph.loops:
             if self.opener < loop.header <= last <= loop.end:
@@ -48,9 +48,9 @@ class Scope:
 class Scopes:
     """The divergence bits of a program.
 
-    patterns[n]: the pattern of block n; leaves: the edges on which lanes write a 0, with its slot; clears[n]: the
-    slots that block n forgets at its end; sets[n]: those that it sets to 1 instead, for a barrier to check;
-    exit_slot: the bit of lanes that are done, if any leave early.
+    patterns[n]: the pattern of block n; leaves: the edges on which lanes write a 0, with its slot;
+    clears[n]: the slots that block n forgets at its end; sets[n]: those that it sets to 1 instead, for a
+    barrier to check; exit_slot: the bit of lanes that are done, if any leave early.
     """
 
     patterns: list[Pattern]
@@ -75,8 +75,8 @@ def assign_scopes(frontier: Frontier, slots: int) -> Scopes:
         saving = [s for s in scopes if s.zeros]
         if not saving:
             raise LoweringError(
-                f"divergent control flow is nested too deep: it needs {needed} divergence bits a lane and the "
-                f"machine has {slots}; split the kernel or flatten its branches"
+                f"divergent control flow is nested too deep: it needs {needed} divergence bits a lane and "
+                f"the machine has {slots}; split the kernel or flatten its branches"
             )
         refused.add(max(saving, key=lambda s: len(s.zeros)).target)
     slot = {scope.target: scope.slot for scope in scopes}
@@ -92,7 +92,7 @@ def assign_scopes(frontier: Frontier, slots: int) -> Scopes:
 
 
 def contested_barriers(frontier: Frontier) -> frozenset[int]:
-    """The blocks whose barrier lanes of the block may miss: some may be waiting elsewhere, other than at the end."""
+    """The blocks whose barrier some lanes may miss: they may be waiting elsewhere, other than at the end."""
     done = len(frontier.graph.blocks) - 1
     return frozenset(
         n
@@ -147,7 +147,7 @@ class _Scoping:
         return self.scopes, self.leaves
 
     def _excluded(self, edge: Edge) -> bool:
-        """Whether the bit of an earlier scope keeps the lanes on this edge out of everything that runs meanwhile.
+        """Whether the bit of an earlier scope keeps the lanes on this edge out of all that runs meanwhile.
 
         That scope's target must be entered by leaving only, with every bit written.
         """

@@ -12,18 +12,18 @@ from dataclasses import replace
 from qdbg.compiler.lowering.arithmetic import Arithmetic, destination
 from qdbg.compiler.lowering.builder import Builder
 from qdbg.compiler.lowering.ir import Blocks, Branch, Geometry, Jump, Operation, Stop, Value
+from qdbg.compiler.lowering.narrowing import Type, Unsupported, scalar
 from qdbg.compiler.lowering.operands import BLOCK_INDEX, Operands, thread_indices
-from qdbg.compiler.lowering.types import Type, Unsupported, scalar
 from qdbg.compiler.machine.isa import Cond, Op, Trap
 from qdbg.compiler.ptx.ir import Function, Guard, Immediate, Instruction, Label, Operand
 
 _NOTHING = ("membar", "fence", "prefetch", "prefetchu", "discard", "applypriority", "nanosleep", "pmevent")
 _MEMORY_SPACES = ("global", "shared", "const")
 #: Modifiers of loads and stores that change nothing for a machine that runs one warp in order.
-_HARMLESS = frozenset(
-    """global shared const cta nc volatile relaxed acquire release weak sys gpu cluster
-    ca cg cs lu cv wb wt L1 L2 no_allocate evict_first evict_last evict_normal evict_unchanged""".split()
-)
+_HARMLESS = frozenset({
+    "global", "shared", "const", "cta", "nc", "volatile", "relaxed", "weak", "sys", "gpu",
+    "ca", "cg", "cs", "lu", "cv", "wb", "wt",
+})  # fmt: skip
 
 
 def select(kernel: Function, geometry: Geometry) -> Blocks:
@@ -38,6 +38,7 @@ class _Selector:
         self.operands = Operands(kernel, geometry, self.builder)
         self.values = Arithmetic(self.builder, self.operands).selectors
         self.labels = {name: self.builder.reserve() for name in kernel.labels}
+        self.kernel_exit = self.builder.exit
         self.at_label: dict[int, list[int]] = {}
         for name, index in kernel.labels.items():
             self.at_label.setdefault(index, []).append(self.labels[name])
@@ -47,8 +48,7 @@ class _Selector:
         thread_indices(builder, self.geometry)
         start = builder.reserve()
         builder.enter(start)
-        block_end = self._grid_loop(start)
-        self.kernel_exit = block_end
+        self.kernel_exit = self._grid_loop(start)
         for instruction in self.kernel.body:
             for block in self.at_label.get(instruction.index, ()):
                 builder.enter(block)
@@ -59,11 +59,11 @@ class _Selector:
         for block in self.at_label.get(len(self.kernel.body), ()):
             builder.enter(block)
         if builder.open:
-            builder.close(Jump(block_end))
+            builder.close(Jump(self.kernel_exit))
         return builder.blocks
 
     def _grid_loop(self, start: int) -> int:
-        """The block where a block of the grid ends: counts the block index up, x fastest, and starts again."""
+        """Where a block of the grid ends: the block index counts up, x fastest, and the next one starts."""
         builder = self.builder
         after = builder.exit
         for axis in reversed("xyz"):

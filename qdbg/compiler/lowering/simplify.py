@@ -12,7 +12,7 @@ from qdbg.compiler.machine.alu import evaluate, holds
 from qdbg.compiler.machine.isa import ADDRESS_OPS, VALUE_OPS, Op
 
 _COMMUTATIVE = (Op.MAD, Op.AND, Op.OR, Op.XOR)
-#: op -> (value of B that changes nothing, value of B that decides the result, that result); None: no such value.
+#: op -> (B that changes nothing, B that decides the result, that result); None where there is no such B.
 _NEUTRAL: dict[Op, tuple[int | None, int | None, int]] = {
     Op.AND: (MASK, 0, 0),
     Op.OR: (0, MASK, MASK),
