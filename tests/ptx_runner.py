@@ -14,7 +14,8 @@ from qdbg.runtime.launch import bind, launch_for
 
 HEADER = ".version 8.0\n.target sm_75\n.address_size 64\n"
 REGISTERS = (
-    ".reg .pred %p<10>; .reg .b16 %h<10>; .reg .b32 %r<20>; .reg .b64 %d<20>; .reg .f32 %f<10>; .reg .f64 %g<10>;"
+    ".reg .pred %p<10>; .reg .b16 %h<10>; .reg .b32 %r<20>; .reg .b64 %d<20>; "
+    ".reg .f32 %f<10>; .reg .f64 %g<10>;"
 )
 
 
@@ -50,7 +51,7 @@ def run(body: str, arguments: str, **options: str | int) -> Interpreter:
     return machine
 
 
-#: Loads the element of 32-bit array `a` for this thread into %r1; its address stays in %d2, its offset in %d3.
+#: Loads the element of 32-bit array `a` for this thread into %r1; its address stays in %d2.
 THREAD_ELEMENT = """
     mov.u32 %r0, %tid.x; mul.wide.u32 %d3, %r0, 4;
     ld.param.u64 %d1, [a]; add.s64 %d2, %d1, %d3; ld.global.u32 %r1, [%d2];
@@ -74,7 +75,9 @@ def apply(
         names.append(register)
         label = "out" if operand is None else f"in{place}"
         arguments.append(f"{label} = u{bits}[{count}]")
-        lines.append(f"mul.wide.u32 %d3, %r0, {bits // 8}; ld.param.u64 %d1, [{label}]; add.s64 %d2, %d1, %d3;")
+        lines.append(
+            f"mul.wide.u32 %d3, %r0, {bits // 8}; ld.param.u64 %d1, [{label}]; add.s64 %d2, %d1, %d3;"
+        )
         if operand is not None:
             lines.append(f"ld.global.u{bits} {register}, [%d2];")
     lines.append(instruction.format(*names[:-1], d=names[-1]) + ";")

@@ -104,7 +104,8 @@ class Layout:
         reached = _reachable(module, kernel)
         size = 0
         for variable in shared:
-            if variable.name in reached and not (variable.external or variable.size == 0):
+            wanted = variable.name in reached or variable in kernel.variables
+            if wanted and not (variable.external or variable.size == 0):
                 offset = _round_up(size, max(variable.align, 1))
                 self.symbols[variable.name] = offset
                 size = offset + variable.size
