@@ -70,7 +70,7 @@ def _read_generation(file: Path) -> list[int]:
 
 
 def _decode(prepared: Prepared, new_ids: list[int], file: Path) -> dict[str, object]:
-    from qdbg.runtime.outcome import outputs
+    from qdbg.runtime.outputs import outputs
     from qdbg.runtime.replay import Replay
     from qdbg.runtime.trace import TraceError
 

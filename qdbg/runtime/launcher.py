@@ -160,6 +160,7 @@ def open_session(prepared: Prepared, engine: Engine, geometry: str, pass_limit: 
         image.vocabulary,
         image.config,
         image.ids,
+        prepared.title,
         geometry,
         pass_limit,
     )
@@ -182,7 +183,7 @@ def _image(source: Source, bound: BoundLaunch, config: MachineConfig) -> Image:
     from qdbg.compiler.lowering import Geometry, lower
 
     geometry = Geometry(bound.grid, bound.block, bound.shared_base, bound.symbols)
-    program = lower(source.ptx, bound.kernel, geometry)
+    program = lower(source.ptx, bound.kernel, geometry, config)
     parameters = list(_words(bound.parameters))
     uniforms = dict(program.uniforms)
     uniforms |= {register: parameters[word] for register, word in program.parameters.items()}
