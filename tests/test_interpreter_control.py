@@ -296,15 +296,23 @@ def test_snapshot_and_restore_replay_the_same_events() -> None:
         assert machine.finished
 
 
-def test_blocks_can_be_started_in_any_order() -> None:
+def test_a_caller_may_drive_warps_and_blocks_itself() -> None:
     body = f"{ELEMENT} mov.u32 %r1, %ctaid.y; st.global.u32 [%d2], %r1; ret;"
-    machine = interpreter(kernel(body, "out = u32[1]", grid="(2, 3)"))
-    warp = machine.start_block((1, 2, 0))
-    assert machine.block == 5
-    while (choice := warp.next()) is not None:
-        warp.execute(*choice)
-    assert machine.array("out").tolist() == [2]
-    assert warp.exited.all()
+    machine = interpreter(kernel(body, "out = u32[1]", grid="(1, 3)"))
+    for block in range(3):
+        assert machine.block == block
+        with pytest.raises(ValueError, match="has threads left"):
+            machine.next_block()
+        warp = machine.warps[0]
+        while (choice := warp.next()) is not None:
+            warp.execute(*choice)
+        assert machine.array("out").tolist() == [block]
+        assert warp.exited.all()
+        if block < 2:
+            machine.next_block()
+    assert machine.finished
+    with pytest.raises(ValueError, match="is the last one"):
+        machine.next_block()
 
 
 def test_warps_of_four_lanes() -> None:

@@ -22,6 +22,7 @@ class Block:
         self.program, self.memory, self.number = program, memory, number
         self.coordinates = coordinates(number, program.bound.grid)
         self.arrived: dict[int, int] = {}  # threads that arrived without waiting, a barrier
+        self.waiting = False  # whether any lane waits at a barrier
         count = -(-program.bound.threads // program.lanes)
         self.warps = [Warp(self, warp) for warp in range(count)]
 
@@ -30,12 +31,11 @@ class Block:
         """Whether every thread has exited."""
         return not any(warp.live.any() for warp in self.warps)
 
-    def issued(self, warp: Warp, index: int) -> None:
-        """Called after each warp instruction: counts it, and opens barriers that it completes."""
-        self.program.issued += 1
-        if any(w.waiting.max() >= 0 for w in self.warps):
-            self._release_lanes(warp)
-            self._release_barriers()
+    def release(self, warp: Warp) -> None:
+        """Open the barriers that the last instruction of `warp` completed."""
+        self._release_lanes(warp)
+        self._release_barriers()
+        self.waiting = any(w.waiting.max() >= 0 for w in self.warps)
 
     def _release_lanes(self, warp: Warp) -> None:
         """Open bar.warp.sync for lanes whose fellow members all wait there or have exited."""

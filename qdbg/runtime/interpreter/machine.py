@@ -15,7 +15,7 @@ from qdbg.runtime.interpreter.errors import LimitReached
 from qdbg.runtime.interpreter.memory import Memory
 from qdbg.runtime.interpreter.program import Program
 from qdbg.runtime.interpreter.warp import Event, Warp
-from qdbg.runtime.launch import BoundLaunch, Dim3
+from qdbg.runtime.launch import BoundLaunch
 
 #: Warp instructions a warp may issue before the next one gets a turn; a spinning warp must not starve others.
 _TURN = 10_000
@@ -28,19 +28,19 @@ class Snapshot:
     """Everything that a launch changes; opaque to callers and never modified."""
 
     block: int
-    finished: bool
     issued: int
     turn: int
     left: int
     image: NDArray[np.uint8]
     arrived: dict[int, int]
+    waiting: bool
     warps: tuple[dict[str, Any], ...]
 
 
 class Interpreter:
     """Runs a bound launch of a PTX module, one warp instruction at a time.
 
-    `lanes` is the size of a warp.  `finished` is true once every thread of the last block has exited.
+    `lanes` is the size of a warp.
     """
 
     def __init__(self, module: Module, bound: BoundLaunch, lanes: int = 32):
@@ -53,19 +53,17 @@ class Interpreter:
         self._memory.clear_local()
         self._block = Block(self._program, self._memory, block)
         self._turn, self._left = 0, _TURN
-        self.finished = False
-        self._skip_empty()
-
-    def _skip_empty(self) -> None:
-        """Go on to the next block while the current one is done."""
-        while self._block.finished and not self.finished:
-            self.next_block()
 
     # -- state ----------------------------------------------------------------------------------------
 
     @property
+    def finished(self) -> bool:
+        """Whether every thread of the last block has exited."""
+        return self.block + 1 == self.bound.blocks and self._block.finished
+
+    @property
     def block(self) -> int:
-        """Number of the current block, x fastest."""
+        """Number of the current block, x fastest; it stays current until the next one's first step."""
         return self._block.number
 
     @property
@@ -102,15 +100,15 @@ class Interpreter:
 
         Raises `Fault` (a deadlock among them) and `Unsupported`; the state is then as `Warp.execute` says.
         """
-        if self.finished:
-            return None
-        choice = self._choose()
-        if choice is None:
-            raise self._block.deadlock()
+        while (choice := self._choose()) is None:
+            if not self._block.finished:
+                raise self._block.deadlock()
+            if self.finished:
+                return None
+            self.next_block()
         warp, index, mask = choice
         event = warp.execute(index, mask)
         self._left -= 1
-        self._skip_empty()
         return event
 
     def run(self, limit: int | None = None, progress: Callable[[int, int], None] | None = None) -> None:
@@ -119,33 +117,25 @@ class Interpreter:
         `progress(blocks done, blocks)` is called now and then and may raise.  Raises `LimitReached` once
         `limit` warp instructions were issued in this call.
         """
-        start = self.instructions
-        while not self.finished:
-            issued = self.instructions - start
-            if limit is not None and issued >= limit:
-                raise LimitReached(limit)
+        issued = 0
+        while issued != limit:
             if progress is not None and issued % _REPORT == 0:
                 progress(self.block, self.bound.blocks)
-            self.step()
-
-    def start_block(self, coordinates: Dim3) -> Warp:
-        """Begin the block with this %ctaid, whatever became of the current one; returns its first warp.
-
-        For a caller that drives warps itself and follows a machine's order of blocks.
-        """
-        x, y, z = coordinates
-        width, height, _ = self.bound.grid
-        self._enter(x + width * (y + height * z))
-        return self.warps[0]
+            if self.step() is None:
+                return
+            issued += 1
+        if not self.finished:
+            raise LimitReached(issued)
 
     def next_block(self) -> None:
-        """Leave the current block, whose threads must have exited, for the next; after the last, finish."""
-        if not self._block.finished:
-            raise ValueError("the current block has threads that have not exited")
-        if self.block + 1 == self.bound.blocks:
-            self.finished = True
-        else:
-            self._enter(self.block + 1)
+        """Enter the block after the current one, all of whose threads must have exited.
+
+        For a caller that drives the warps itself; `step` does it on its own.  Raises `ValueError` if the
+        current block is not done or is the last one.
+        """
+        if not self._block.finished or self.finished:
+            raise ValueError(f"block {self.block} has threads left, or is the last one")
+        self._enter(self.block + 1)
 
     def _choose(self) -> tuple[Warp, int, NDArray[np.bool_]] | None:
         """The warp whose turn it is, or the next one that can run."""
@@ -166,8 +156,8 @@ class Interpreter:
     def snapshot(self) -> Snapshot:
         """A copy of everything that the launch changes."""
         return Snapshot(
-            self.block, self.finished, self.instructions, self._turn, self._left,
-            self._memory.image.copy(), dict(self._block.arrived), tuple(w.save() for w in self.warps),
+            self.block, self.instructions, self._turn, self._left, self._memory.image.copy(),
+            dict(self._block.arrived), self._block.waiting, tuple(w.save() for w in self.warps),
         )  # fmt: skip
 
     def restore(self, snapshot: Snapshot) -> None:
@@ -175,8 +165,8 @@ class Interpreter:
         if snapshot.block != self.block:
             self._block = Block(self._program, self._memory, snapshot.block)
         self._memory.image[:] = snapshot.image
-        self._block.arrived = dict(snapshot.arrived)
+        self._block.arrived, self._block.waiting = dict(snapshot.arrived), snapshot.waiting
         for warp, saved in zip(self.warps, snapshot.warps, strict=True):
             warp.load(saved)
         self._program.issued = snapshot.issued
-        self._turn, self._left, self.finished = snapshot.turn, snapshot.left, snapshot.finished
+        self._turn, self._left = snapshot.turn, snapshot.left

@@ -91,10 +91,10 @@ class Warp:
         and all meet again at the latest where their paths join (the post-dominator).
         """
         runnable = self.runnable
-        if not runnable.any():
+        if not np.count_nonzero(runnable):
             return None
         ranks = np.where(runnable, self.program.rank[self.pc], self.program.last_rank)
-        index = int(self.pc[int(np.argmin(ranks))])
+        index = int(self.pc[ranks.argmin()])
         return index, runnable & (self.pc == index)
 
     def execute(self, index: int, mask: NDArray[np.bool_]) -> Event:
@@ -103,14 +103,15 @@ class Warp:
         Raises `ValueError` if one is not, `Fault` and `Unsupported`.  When a lane faults, the lanes below
         it have done the instruction, it and those above have not, and no lane has moved on.
         """
-        if not mask.any() or (mask & ((self.pc != index) | (self.waiting >= 0))).any():
+        ready = mask & (self.pc == index) & (self.waiting < 0)
+        if not 0 < np.count_nonzero(mask) == np.count_nonzero(ready):
             raise ValueError(f"not every lane of the mask is about to execute instruction {index}")
         operation = self.program.operation(index)
         self._current, self._access = index, None
         with np.errstate(all="ignore"):
             active = mask & operation.guard(self) if operation.guard else mask
             jump = None
-            if active.any():
+            if np.count_nonzero(active):
                 try:
                     jump = operation.action(self, active)
                 except Fault as fault:
@@ -121,7 +122,9 @@ class Warp:
         self.pc[mask] = self.program.follow(index + 1)
         if jump is not None:
             self.pc[active] = self.program.follow(jump)
-        self.block.issued(self, index)
+        self.program.issued += 1
+        if self.block.waiting:
+            self.block.release(self)
         writes = {name: self.registers[name].copy() for name in operation.writes}
         return Event(self.block.number, self.number, index, mask.copy(), active, writes, self._access)
 
@@ -168,6 +171,7 @@ class Warp:
 
     def wait_at_barrier(self, active: Array, ident: Array, count: Array) -> None:
         """The active lanes wait at a barrier of the block for `count` threads, 0 meaning all."""
+        self.block.waiting = True
         np.copyto(self.waiting, self._current, where=active)
         np.copyto(self.barrier, ident, where=active, casting="unsafe")
         np.copyto(self.needed, count, where=active, casting="unsafe")
