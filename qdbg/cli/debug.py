@@ -2,18 +2,63 @@
 
 from __future__ import annotations
 
+import sys
+from collections.abc import Callable
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
-from qdbg.cli.options import engine_option, kernel_argument, launch_options
+from qdbg.cli.failure import Failure, describe
+from qdbg.cli.options import engine_option, kernel_argument, launch_options, max_passes_option
 from qdbg.runtime.launcher import LaunchOptions
+
+if TYPE_CHECKING:
+    from qdbg.runtime.session import Session
+
+#: Tells the screen what is being done, and how much of it is (None if unknown).
+Report = Callable[[str, "float | None"], None]
 
 
 @click.command(hidden=True)
 @kernel_argument
 @launch_options
 @engine_option
-def debug(kernel: Path, launch: LaunchOptions, engine: str) -> int | None:
+@max_passes_option
+def debug(kernel: Path, launch: LaunchOptions, engine: str, max_passes: int) -> int:
     """Open the debugger on a kernel."""
-    raise NotImplementedError
+    if engine == "interpreter":
+        raise Failure("the debugger steps a machine beside the interpreter; for the latter alone: qdbg run")
+    # The file is read here, so that a wrong name ends before a screen opens.  All else is slower and
+    # happens behind the first picture, complaints about the file's content included.
+    lines = tuple(kernel.read_text(encoding="utf-8-sig", errors="replace").splitlines())
+    if not (sys.stdin.isatty() and sys.stdout.isatty()):
+        raise Failure(f"the debugger needs a terminal; without one: qdbg run {kernel}")
+    from qdbg.ui import run_debugger
+
+    language = "ptx" if kernel.suffix == ".ptx" else "cuda"
+    return run_debugger(opener(kernel, launch, engine, max_passes), kernel.name, lines, language, describe)
+
+
+def opener(
+    kernel: Path, launch: LaunchOptions, engine_name: str, max_passes: int
+) -> Callable[[Report], Session]:
+    """What opens the session, in a thread of the debugger's."""
+
+    def open_session(report: Report) -> Session:
+        from qdbg.compiler.machine.config import NANO
+        from qdbg.runtime import launcher
+
+        report(f"compiling {kernel.name}", None)
+        prepared = launcher.prepare(kernel, launch, NANO)
+        prepared.image  # noqa: B018  what cannot be lowered must fail before a checkpoint is built
+        report(f"opening the {engine_name} engine", None)
+        engine, checkpoint = launcher.open_engine(
+            engine_name, NANO, lambda done, total: report("building the machine", done / total)
+        )
+        geometry = f"nano {checkpoint.layers} layers" if checkpoint else "no model"
+        session = launcher.open_session(prepared, engine, geometry, max_passes)
+        session.start(lambda done, total: report("reading the prompt", done / total))
+        return session
+
+    return open_session

@@ -4,15 +4,24 @@ from __future__ import annotations
 
 import json
 import sys
+import time
+from dataclasses import asdict
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import click
+import numpy as np
 
 from qdbg.cli.failure import Exit, Failure
 from qdbg.cli.options import engine_option, json_option, kernel_argument, launch_options, max_passes_option
 from qdbg.cli.progress import progress_line
-from qdbg.runtime.launcher import LaunchOptions
-from qdbg.runtime.outcome import Outcome
+from qdbg.compiler.machine.config import MEMORY_BASE, NANO
+from qdbg.runtime.launcher import LaunchOptions, Prepared, open_engine, open_session, prepare
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from qdbg.cli.verdict import Verdict
 
 
 @click.command()
@@ -23,61 +32,117 @@ from qdbg.runtime.outcome import Outcome
 @json_option
 def run(kernel: Path, launch: LaunchOptions, engine: str, max_passes: int, as_json: bool) -> int:
     """Run one launch to its end and say what came out, compared with the interpreter."""
-    outcome = run_launch(kernel, launch, engine, max_passes)
-    sentence, status = verdict(outcome)
+    report, (sentence, status) = run_launch(kernel, launch, engine, max_passes)
     if as_json:
-        click.echo(json.dumps(outcome.to_json() | ({"error": sentence} if sentence else {})))
+        click.echo(json.dumps(report | ({"error": sentence} if sentence else {})))
     else:
-        click.echo("\n".join(summary(outcome)))
+        click.echo("\n".join(summary(report)))
     sys.stdout.flush()
     if sentence:
         click.echo(f"qdbg: {sentence}", err=True)
     return status
 
 
-def run_launch(kernel: Path, launch: LaunchOptions, engine_name: str, max_passes: int) -> Outcome:
-    """The outcome of a launch on an engine.  Raises what `describe` puts into a sentence."""
-    from qdbg.compiler.machine.config import NANO
-    from qdbg.runtime.launcher import open_engine, prepare
-    from qdbg.runtime.outcome import run_on_engine, run_on_interpreter
+def run_launch(
+    kernel: Path, launch: LaunchOptions, engine: str, max_passes: int
+) -> tuple[dict[str, Any], Verdict]:
+    """The object that `run --json` prints, and what to say about it."""
 
-    if engine_name == "interpreter":
-        return run_on_interpreter(prepare(kernel, launch, None), max_passes)
-    prepared = prepare(kernel, launch, NANO)
-    prepared.image  # noqa: B018  what cannot be lowered must fail before a checkpoint is built
+    if engine == "interpreter":
+        return _interpret(prepare(kernel, launch, None), max_passes)
+    return _generate(prepare(kernel, launch, NANO), engine, max_passes)
+
+
+def _generate(prepared: Prepared, engine_name: str, max_passes: int) -> tuple[dict[str, Any], Verdict]:
+    """Run the launch on the machine, in lock-step with the interpreter."""
+    from qdbg.cli.verdict import judge
+    from qdbg.runtime import outcome
+    from qdbg.runtime.session import Control
+
+    config = prepared.image.config  # lowers: what the machine cannot run fails before a checkpoint is built
     with progress_line("building the machine") as progress:
-        engine, checkpoint = open_engine(engine_name, NANO, progress)
-    made = 0
+        engine, checkpoint = open_engine(engine_name, config, progress)
+    session = open_session(prepared, engine, "", max_passes)
     with progress_line("forward pass") as progress:
-
-        def show(passes: int) -> None:
-            nonlocal made
-            made = passes
-            progress(passes, 0)
-
         try:
-            return run_on_engine(prepared, engine, checkpoint, max_passes, show)
+            session.start()
+            control = Control(progress=lambda glimpse: progress(glimpse.passes, 0))
+            result = outcome.run(session, control)
         except KeyboardInterrupt:
+            made = len(session.tokens)
             raise Failure(f"interrupted after {made:,} forward passes", Exit.INTERRUPTED) from None
+        except outcome.PassLimit as limit:
+            raise Failure(f"{prepared.source.path}: {limit}", Exit.UNSUPPORTED) from None
+    model = {
+        "checkpoint_sha256": checkpoint.sha256 if checkpoint else None,
+        "layers": checkpoint.layers if checkpoint else None,
+    }
+    report = {"kernel": prepared.kernel, **model, **outcome.report(session, result)}
+    return report, judge(prepared, result, session.trace, engine.state().memory)
 
 
-def verdict(outcome: Outcome) -> tuple[str | None, Exit]:
-    """What is wrong, if anything, and the exit status."""
-    if outcome.mismatches:
-        return outcome.mismatches[0], Exit.MISMATCH
-    sentence = outcome.trap or outcome.stopped
-    return sentence, Exit.UNSUPPORTED if sentence else Exit.OK
+def _interpret(prepared: Prepared, limit: int) -> tuple[dict[str, Any], Verdict]:
+    """Run the launch on the interpreter alone; everything about a model is null."""
+    from qdbg.cli.verdict import unexpected
+    from qdbg.runtime.interpreter import Fault, Interpreter, LimitReached
+    from qdbg.runtime.outcome import as_expected, outputs
+    from qdbg.runtime.view import TrapReport
+
+    interpreter = Interpreter(prepared.source.ptx, prepared.bound)
+    fault: Fault | None = None
+    start = time.perf_counter()
+    try:
+        interpreter.run(limit)
+    except Fault as error:
+        fault = error
+    except LimitReached:
+        raise Failure(
+            f"{prepared.source.path}: the launch did not end within {limit:,} PTX instructions: "
+            "an endless loop? raise the limit with --max-passes if not",
+            Exit.UNSUPPORTED,
+        ) from None
+    except KeyboardInterrupt:
+        made = interpreter.instructions
+        raise Failure(f"interrupted after {made:,} PTX instructions", Exit.INTERRUPTED) from None
+    seconds = time.perf_counter() - start
+    memory = _words(interpreter.memory)
+    trap = TrapReport(fault.block, fault.thread, fault.lane, fault.line, fault.reason) if fault else None
+    report = {
+        "kernel": prepared.kernel,
+        "engine": "interpreter",
+        **dict.fromkeys(("checkpoint_sha256", "layers", "prompt_tokens", "tokens", "passes", "exact")),
+        "grid": list(prepared.bound.grid),
+        "block": list(prepared.bound.block),
+        "lanes": 32,
+        "ptx_instructions": interpreter.instructions,
+        "seconds": round(seconds, 6),
+        "mismatches": [],
+        "expected": as_expected(prepared.bound, memory) if trap is None else None,
+        "trap": asdict(trap) if trap is not None else None,
+        "outputs": outputs(prepared.bound, memory),
+    }
+    if fault is not None:
+        return report, (str(fault), Exit.UNSUPPORTED)
+    return report, unexpected(prepared, memory)
 
 
-def summary(outcome: Outcome) -> list[str]:
-    """The outcome for a person: the arrays, then a line of figures."""
-    lines = [f"{name} = {o['dtype']}{json.dumps(o['data'])}" for name, o in outcome.outputs.items()]
-    figures = [f"{outcome.ptx_instructions:,} PTX instructions"]
-    if outcome.tokens is not None:
-        figures += [f"{outcome.tokens:,} tokens", f"prompt {outcome.prompt_tokens:,}"]
-    figures.append(f"{outcome.seconds:.2f} s")
-    if outcome.exact is not None:
-        figures.append("exact" if outcome.exact else "NOT exact")
-    if outcome.expected is not None:
-        figures.append("as expected" if outcome.expected else "NOT as expected")
-    return [*lines, f"{outcome.kernel} on {outcome.engine}: {', '.join(figures)}"]
+def _words(image: NDArray[np.uint8]) -> NDArray[np.uint32]:
+    """A memory image that starts at address 0 as words from MEMORY_BASE on."""
+    content = image[MEMORY_BASE:]
+    padded = np.zeros(-(-len(content) // 4) * 4, np.uint8)
+    padded[: len(content)] = content
+    return padded.view(np.uint32)
+
+
+def summary(report: dict[str, Any]) -> list[str]:
+    """A report for a person: the arrays, then a line of figures."""
+    lines = [f"{name} = {o['dtype']}{json.dumps(o['data'])}" for name, o in report["outputs"].items()]
+    figures = [f"{report['ptx_instructions']:,} PTX instructions"]
+    if report["tokens"] is not None:
+        figures.append(f"{report['tokens']:,} tokens after a prompt of {report['prompt_tokens']:,}")
+    figures.append(f"{report['seconds']:.2f} s")
+    if report["exact"] is not None:
+        figures.append("exact" if report["exact"] else "NOT exact")
+    if report["expected"] is not None:
+        figures.append("as expected" if report["expected"] else "NOT as expected")
+    return [*lines, f"{report['kernel']} on {report['engine']}: {', '.join(figures)}"]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -69,8 +70,9 @@ def _read_generation(file: Path) -> list[int]:
     return ids
 
 
-def _decode(prepared: Prepared, new_ids: list[int], file: Path) -> dict[str, object]:
-    from qdbg.runtime.outputs import outputs
+def _decode(prepared: Prepared, new_ids: list[int], file: Path) -> dict[str, Any]:
+    from qdbg.cli.verdict import trap_sentence
+    from qdbg.runtime.outcome import outputs
     from qdbg.runtime.replay import Replay
     from qdbg.runtime.trace import TraceError
 
@@ -83,10 +85,7 @@ def _decode(prepared: Prepared, new_ids: list[int], file: Path) -> dict[str, obj
     except IndexError:
         raise Failure(f"{file}: a token id is outside of the machine's vocabulary") from None
     if replay.trace.trap is not None:
-        lane, reason, _ = replay.trace.trap
-        raise Failure(
-            f"{file}: lane {lane} trapped: {reason.name.lower().replace('_', ' ')}", Exit.UNSUPPORTED
-        )
+        raise Failure(trap_sentence(prepared, replay.trace), Exit.UNSUPPORTED)
     if not replay.trace.ended:
         raise Failure(
             f"{file}: the {len(new_ids)} tokens do not reach the end of the launch", Exit.UNSUPPORTED
