@@ -11,7 +11,7 @@ import sys
 import tempfile
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
-from importlib import metadata, util
+from importlib import import_module, metadata, util
 from pathlib import Path
 
 import click
@@ -101,10 +101,12 @@ def torch_device() -> Iterator[Finding]:
 
 def cuda_compiler() -> Iterator[Finding]:
     """Which of the three ways from CUDA to PTX are there; one is enough."""
-    found = [_nvrtc(), _on_path("nvcc"), _on_path("clang")]
-    yield from found
-    if not any(finding.ok for finding in found):
-        yield Finding("CUDA to PTX", False, ".cu files cannot be compiled (.ptx files can be opened)")
+    from qdbg.compiler.cuda import compiler_name
+
+    yield from (_nvrtc(), _on_path("nvcc"), _on_path("clang"))
+    name = compiler_name()
+    lack = "none: .cu files cannot be compiled, .ptx files can be opened"
+    yield Finding("CUDA to PTX", name is not None, lack if name is None else f"by {name}")
 
 
 def driver() -> Iterator[Finding]:
@@ -153,8 +155,7 @@ CHECKS: tuple[Callable[[], Iterator[Finding]], ...] = (
 
 def _nvrtc() -> Finding:
     try:
-        from cuda.bindings import nvrtc
-
+        nvrtc = import_module("cuda.bindings.nvrtc")
         _, major, minor = nvrtc.nvrtcVersion()
     except Exception as error:  # the binding raises whatever its loader raises
         return Finding("nvrtc", None, " ".join(str(error).split())[:100] or type(error).__name__)
