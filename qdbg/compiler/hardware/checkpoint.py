@@ -31,16 +31,20 @@ def write_checkpoint(
     Raises OSError where the directory cannot be written, ValueError on a weight that is not exact in
     bfloat16.
     """
-    from safetensors import serialize_file
+    from safetensors import TensorSpec, serialize_file
 
     directory.mkdir(parents=True, exist_ok=True)
-    contents: dict[str, dict[str, Any]] = {}
+    buffers: dict[str, NDArray[np.unsignedinteger[Any]]] = {}  # alive until the file is written
     nonzeros = 0
     for name, tensor in tensors:
         nonzeros += int(np.count_nonzero(tensor))
-        contents[name] = {"dtype": dtype, "shape": tensor.shape, "data": _bytes(name, tensor, dtype)}
+        buffers[name] = _bits(name, tensor, dtype)
+    specs = {
+        name: TensorSpec(dtype=dtype, shape=b.shape, data_ptr=b.ctypes.data, data_len=b.nbytes)
+        for name, b in buffers.items()
+    }
     temporary = directory / (WEIGHTS + ".part")
-    serialize_file(contents, str(temporary), {"format": "pt"})
+    serialize_file(specs, str(temporary), {"format": "pt"})
     os.replace(temporary, directory / WEIGHTS)
     _write_json(directory / "config.json", {**config, "dtype": dtype})
     generation = {key: config[key] for key in ("eos_token_id", "pad_token_id")}
@@ -50,13 +54,11 @@ def write_checkpoint(
     return nonzeros
 
 
-def _bytes(name: str, tensor: NDArray[np.float32], dtype: str) -> bytes:
-    raw = np.ascontiguousarray(tensor).view(np.uint32)
+def _bits(name: str, tensor: NDArray[np.float32], dtype: str) -> NDArray[np.unsignedinteger[Any]]:
+    raw = np.ascontiguousarray(tensor, "<f4").view("<u4")
     if (raw & 0xFFFF).any():
         raise ValueError(f"a weight of {name} is not exact in bfloat16")
-    if dtype == "float32":
-        return raw.tobytes()
-    return (raw >> 16).astype("<u2").tobytes()
+    return raw if dtype == "float32" else (raw >> 16).astype("<u2")
 
 
 def _write_json(path: Path, content: Mapping[str, Any]) -> None:

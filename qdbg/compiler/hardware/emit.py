@@ -2,7 +2,7 @@
 
 Scales.  The ballast makes every RMSNorm a multiplication by exactly 2**-20, so a weight of 2**20
 reads a bit as 1.  Gates work at C = 128, where silu(128) is exactly 128 and silu(-128) exactly -0.
-A stored row has a ballast of B = 2**40 in two of 128 channels: the gated norm divides by B/8, and an
+A stored row has a ballast of B = 2**40 in one of 64 channels: the gated norm divides by B/8, and an
 output weight of B / (8 C^2) makes a stored bit 1 again.
 """
 
@@ -25,8 +25,8 @@ GATE = 128.0
 NORM_SCALE = 2.0**20
 ROW_BALLAST = 2.0**40
 READ_SCALE = ROW_BALLAST / (8 * GATE * GATE)
-#: A_log of a head that never decays: exp(-exp(-10000) * anything) is exactly 1.
-NO_DECAY = -10000.0
+#: A_log of a head that never decays: exp(-exp(-8192) * anything) is exactly 1.
+NO_DECAY = -8192.0
 #: Logit of the tokens that only prompts use.
 NEVER = -256
 CONVOLUTION = 4
@@ -129,7 +129,7 @@ def _delta_net(emitter: Emitter, heads: list[Head]) -> dict[str, Matrix]:
             )
             taps[2, index, channel] = 0
             taps[2, index, channel, 0, -1 - data.tap] = 1
-        projection[2, index, -2:] = emitter.row(head.ballast or one, ROW_BALLAST)
+        projection[2, index, -1] = emitter.row(head.ballast or one, ROW_BALLAST)
         beta[index] = emitter.row(2 * head.enable - 1, GATE)
         if head.clear is not None or head.halve is not None:
             # softplus(-128) is 0: keep; softplus(0) is ln 2: halve; softplus(128): clear

@@ -11,6 +11,9 @@ the key is an AND of the literals of row i's address (a projection, then silu). 
 * `clear`, `halve`: every row times 0, or times exactly 1/2 (softplus(0) is ln 2), before the write;
 * `ballast`: where 1, the row written carries the ballast by which the gated norm knows the scale; a
   read must see exactly one ballast, or none at all (then it gives 0, as rows never written do).
+
+Heads of 64 rows and channels are exact to the last bit: the query's scale 1/sqrt(64) is a power of two
+(1/sqrt(128) is not).  For the same reason a read of several rows reads 4, 16 or 64 of them.
 """
 
 from __future__ import annotations
@@ -20,9 +23,9 @@ from dataclasses import dataclass, field
 
 from qdbg.compiler.hardware.signals import Linear, Signal
 
-#: Rows of a head and channels of a row; the last two channels are the ballast.
-HEAD_SIZE = 128
-DATA_CHANNELS = HEAD_SIZE - 2
+#: Rows of a head and channels of a row; the last channel is the ballast.
+HEAD_SIZE = 64
+DATA_CHANNELS = HEAD_SIZE - 1
 #: The convolution sees this token and the three before it.
 MAX_TAP = 3
 

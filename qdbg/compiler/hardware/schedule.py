@@ -181,7 +181,7 @@ def _lifetimes(netlist: Netlist, times: dict[Unit | Head, int]) -> dict[Signal, 
             lives[signal].end = FOREVER
     for life in lives.values():
         if life.end < FOREVER:
-            life.end |= 1  # erasing takes an MLP
+            life.end = max(life.end, 0) | 1  # erasing takes an MLP
     return lives
 
 

@@ -79,6 +79,7 @@ class Emitter:
         self.contested = contested_barriers(frontier)
         self.code = Code([], {})
         self._spare = -1
+        self._written: set[Reg] = set()
         self._late: list[Callable[[], None]] = []
 
     def run(self) -> Code:
@@ -107,26 +108,29 @@ class Emitter:
         if node in self.contested:
             assert block.barrier is not None
             self._check_barrier(pattern, block.barrier)
-        written: set[Reg] = set()
+        once = not any(node in loop for loop in self.frontier.graph.loops)
         for operation in block.operations:
-            if not self._pointless(node, operation, written):
+            if not self._pointless(operation, once):
                 self._put(self._instr(operation, pattern))
             if operation.dst is not None:
-                written.add(self.locations.register(operation.dst))
+                self._written.add(self.locations.register(operation.dst))
         for slot in self.scopes.clears.get(node, ()):
             self._put(Instr(Op.CLR, slot=slot, pattern=pattern))
         for slot in self.scopes.sets.get(node, ()):
             self._put(Instr(Op.CBR, slot=slot, cond=_ALWAYS, pattern=pattern))
         self._end(node, pattern)
 
-    def _pointless(self, node: int, operation: Operation, written: set[Reg]) -> bool:
-        """A copy onto itself, or of 0 to a register that was never written and so still reads 0."""
+    def _pointless(self, operation: Operation, once: bool) -> bool:
+        """A copy onto itself, or of 0 to a register that was never written and so still reads 0.
+
+        Outside loops (`once`) all that was written comes earlier in the layout.
+        """
         copied = operation.copied
         if copied is None or operation.dst is None:
             return False
         dst = self.locations.register(operation.dst)
         if copied == 0:
-            return node == 0 and dst not in written
+            return once and dst not in self._written
         return not isinstance(copied, int) and self.locations.register(copied) == dst
 
     def _instr(self, o: Operation, pattern: Pattern) -> Instr:

@@ -127,7 +127,7 @@ class _Folder:
         return end
 
     def _definition(self, register: str, index: int, position: int) -> Operation | None:
-        """The operation whose result `register` holds at a place, if known and its operands still hold too."""
+        """The operation whose result `register` holds at a place, if known and its operands hold too."""
         operations = self.blocks[index].operations
         for at in range(position - 1, -1, -1):
             if operations[at].dst == register:

@@ -18,7 +18,7 @@ Nodes = frozenset[int]
 
 
 class Frontier:
-    """The waiting sets of a graph where the branches at the end of the blocks `together` keep lanes together."""
+    """The waiting sets of a graph where the branches that end the blocks `together` keep lanes together."""
 
     def __init__(self, graph: Graph, together: Collection[int]):
         self.graph = graph

@@ -97,7 +97,10 @@ def _skip_empty(blocks: Blocks) -> None:
 
 def _order(blocks: Blocks, entry: int) -> list[int]:
     """Loop order, with the exit at the very end: a lane that is done must not end the launch for others."""
-    order = loop_order([b.successors for b in blocks], predecessors(blocks), entry)
+    successors = [block.successors for block in blocks]
+    live = reachable(successors, [entry], range(len(blocks)))
+    backwards = [tuple(p for p in before if p in live) for before in predecessors(blocks)]
+    order = loop_order(successors, backwards, entry)
     return [i for i in order if blocks[i].successors] + [i for i in order if not blocks[i].successors]
 
 

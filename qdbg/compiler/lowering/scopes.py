@@ -36,7 +36,7 @@ class Scope:
     slot: int = -1
 
     def span(self, frontier: Frontier) -> range:
-        """The blocks during which the bits must be kept: to the last that asks, or the end of a loop round it."""
+        """The blocks during which the bits must be kept: to the last that asks, or the end of its loop."""
         last = max(self.ones | self.zeros)
         for loop in frontier.graph.loops:
             if self.opener < loop.header <= last <= loop.end:

@@ -27,7 +27,7 @@ from qdbg.compiler.machine.output import output
 from qdbg.compiler.machine.vocabulary import Kind, Token, Vocabulary
 
 #: Heads of a layer: four copies of the registers in two layers, 4,096 words of memory in two.
-HEADS_PER_LAYER = 16
+HEADS_PER_LAYER = 32
 
 
 @dataclass(frozen=True)

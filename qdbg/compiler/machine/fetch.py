@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from qdbg.compiler.hardware.heads import HEAD_SIZE, Data, Head
+from qdbg.compiler.hardware.heads import DATA_CHANNELS, HEAD_SIZE, Data, Head
 from qdbg.compiler.hardware.netlist import Netlist, scale
 from qdbg.compiler.hardware.signals import Linear, Signal, equals, total
 from qdbg.compiler.machine.config import LINE, MachineConfig
@@ -95,14 +95,14 @@ def _bit(number: int, position: int) -> int:
 def _clock(net: Netlist, name: str, start: Linear, origin: Linear, tick: Linear, shift: int) -> Signal:
     """A signal that `start` sets to `origin` (0 at other tokens) and every `tick` halves.
 
-    Row 0 holds it; every other token writes a fresh ballast to row 1.
+    Row 0 holds it; every other token writes a fresh ballast to row 1.  (Rows 2 and 3 are empty.)
     """
     clock = net.signal(name, 0, 2, clock=True)
     net.head(
         Head(
             name,
             write={0: (start,), 1: (~start,)},
-            read={0: (), 1: ()},
+            read={row: () for row in range(4)},
             data={0: Data(value=origin, shift=shift)},
             out={0: {clock: 1}},
             enable=ONE,
@@ -146,20 +146,23 @@ def _rows(
     data: list[Data],
     out: list[Signal],
 ) -> None:
-    """A memory of `size` words over as many heads as it takes, one row a word."""
+    """A memory of `size` words over as many heads as it takes, one row a word; a word too wide for a
+    row stands in two heads."""
     width = (size - 1).bit_length()
     for first in range(0, size, HEAD_SIZE):
         rows = {r: equals(address[:width], first + r) for r in range(min(HEAD_SIZE, size - first))}
-        net.head(
-            Head(
-                f"{name}{first // HEAD_SIZE}",
-                write={r: (*literals, *write) for r, literals in rows.items()},
-                read={r: (*literals, *read) for r, literals in rows.items()},
-                data=dict(enumerate(data)),
-                out={channel: {signal: 1} for channel, signal in enumerate(out)},
-                enable=write[0],
+        for part in range(0, len(out), DATA_CHANNELS):
+            end = part + DATA_CHANNELS
+            net.head(
+                Head(
+                    f"{name}{first // HEAD_SIZE}.{part // DATA_CHANNELS}",
+                    write={r: (*literals, *write) for r, literals in rows.items()},
+                    read={r: (*literals, *read) for r, literals in rows.items()},
+                    data=dict(enumerate(data[part:end])),
+                    out={channel: {signal: 1} for channel, signal in enumerate(out[part:end])},
+                    enable=write[0],
+                )
             )
-        )
 
 
 def _decode(net: Netlist, config: MachineConfig, tokens: Inputs, fetched: Fetch) -> Fetch:

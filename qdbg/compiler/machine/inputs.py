@@ -13,6 +13,8 @@ from qdbg.compiler.machine.vocabulary import CHUNK, Device, Kind, Token, Vocabul
 ONE = Linear(constant=1)
 #: The payload bit of BIT that tells the outcome; the lane is below it.
 TAKEN = 5
+#: Classes that no circuit asks for by name: what they do is in `advance`, `starts` and `counts`.
+ANONYMOUS = {Kind.PAD, Kind.END, Kind.STEP, Kind.ACK}
 
 
 @dataclass
@@ -41,7 +43,7 @@ class Inputs:
 
 def inputs(net: Netlist, config: MachineConfig, vocabulary: Vocabulary) -> Inputs:
     """Embeddings, a delay line of two tokens, and the value assembled from chunks."""
-    kind = {k: net.signal(f"token.{k.name.lower()}") for k in Kind if k not in (Kind.PAD, Kind.END)}
+    kind = {k: net.signal(f"token.{k.name.lower()}") for k in Kind if k not in ANONYMOUS}
     payload = net.bus("token.payload", CHUNK)
     device = [net.signal(f"token.device.{d.name.lower()}") for d in Device]
     origin = net.signal("token.origin", 0, 2, clock=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from qdbg.compiler.hardware.heads import Data, Head
+from qdbg.compiler.hardware.heads import HEAD_SIZE, Data, Head
 from qdbg.compiler.hardware.netlist import Netlist, scale
 from qdbg.compiler.hardware.signals import Linear, Signal, equals, total
 from qdbg.compiler.machine.config import MachineConfig
@@ -53,10 +53,11 @@ def lanes(net: Netlist, config: MachineConfig, tokens: Inputs, fetched: Fetch) -
 def _slot(
     net: Netlist, config: MachineConfig, tokens: Inputs, fetched: Fetch, slot: int, off: list[Signal]
 ) -> None:
-    """One divergence bit of every lane: a head with a row a lane, all read at once.
+    """One divergence bit of every lane: a head with a row a lane, all read at once, and a second head
+    for its negation.
 
-    A row holds the bit and its negation in two channels; the output gate lets through the one that
-    disagrees with the instruction's pattern.  Row 0 carries the ballast for all.
+    The output gate lets through the one that disagrees with the instruction's pattern.  Row 0 carries
+    the ballast for all.
     """
     count = config.lanes
     clear = fetched.slot_clear[slot] + tokens.kind[Kind.BOOT]
@@ -64,26 +65,20 @@ def _slot(
     lane = tokens.payload[:TAKEN]
     taken = tokens.payload[TAKEN]
     care, value = fetched.field["care"][slot], fetched.field["value"][slot]
-    data, out, gate = {}, {}, {}
-    for k in range(count):
-        here = equals(lane, k)
-        for channel, outcome, disagrees in ((k, taken, ~value), (count + k, ~taken, value)):
-            data[channel] = Data((write, *here, outcome))
-            out[channel] = {off[k]: 1}
-            gate[channel] = (care, disagrees)
-    net.head(
-        Head(
-            f"slot{slot}",
-            write={0: (clear,), **{1 + k: (write, *equals(lane, k)) for k in range(count)}},
-            read={row: () for row in range(1 + count)},
-            data=data,
-            out=out,
-            gate=gate,
-            enable=clear + write,
-            clear=clear,
-            ballast=clear,
+    for polarity, outcome, disagrees in (("on", taken, ~value), ("off", ~taken, value)):
+        net.head(
+            Head(
+                f"slot{slot}.{polarity}",
+                write={0: (clear,), **{1 + k: (write, *equals(lane, k)) for k in range(count)}},
+                read={row: () for row in range(HEAD_SIZE)},
+                data={k: Data((write, *equals(lane, k), outcome)) for k in range(count)},
+                out={k: {off[k]: 1} for k in range(count)},
+                gate={k: (care, disagrees) for k in range(count)},
+                enable=clear + write,
+                clear=clear,
+                ballast=clear,
+            )
         )
-    )
 
 
 def _choose(

@@ -73,16 +73,18 @@ def _uniform_registers(
     net.drive(enable, net.copy(fetched.loads[Device.UNIFORM]))
     for port, field in PORTS.items():
         select = fetched.field[field]
-        net.head(
-            Head(
-                f"uniform.{port}",
-                write={r: equals(address, r) for r in range(config.uniforms)},
-                read={r: equals(select, r | 1 << UNIFORM_FLAG) for r in range(config.uniforms)},
-                data={b: Data((tokens.value[b],)) for b in range(32)},
-                out={b: {buses[port][b]: 1} for b in range(32)},
-                enable=enable,
+        for first in range(0, config.uniforms, HEAD_SIZE):
+            places = {row: first + row for row in range(HEAD_SIZE)}
+            net.head(
+                Head(
+                    f"uniform.{port}{first // HEAD_SIZE}",
+                    write={row: equals(address, r) for row, r in places.items()},
+                    read={row: equals(select, r | 1 << UNIFORM_FLAG) for row, r in places.items()},
+                    data={b: Data((tokens.value[b],)) for b in range(32)},
+                    out={b: {buses[port][b]: 1} for b in range(32)},
+                    enable=enable,
+                )
             )
-        )
 
 
 def _vector_registers(

@@ -64,7 +64,7 @@ class Address:
 class Vector:
     """`{a, b, ...}`; `_` is None."""
 
-    elements: tuple["Operand | None", ...]
+    elements: tuple[Operand | None, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +86,7 @@ class Label:
 class Arguments:
     """A parenthesised list in a call: `(retval)` or `(a, b)`."""
 
-    elements: tuple["Operand", ...]
+    elements: tuple[Operand, ...]
 
 
 Operand = Register | Special | Immediate | Symbol | Address | Vector | Pair | Label | Arguments
