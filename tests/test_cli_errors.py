@@ -21,6 +21,8 @@ __global__ void add(const int *a, int *out, int n)
 """
 LAUNCH = "// qdbg: launch add<<<1, 4>>>(a = i32[1, 2, 3], out = i32[3], n = 3)\n"
 
+FAULTS = Path(__file__).parent.parent / "kernels" / "faults"
+
 Run = Callable[..., tuple[int, str, str]]
 
 
@@ -174,17 +176,24 @@ def test_unsupported_instruction_traps_when_it_is_executed(qdbg: Run, tmp_path: 
     assert qdbg("run", "k.cu", "--engine", "emulator")[0] == 0
 
 
-def test_trap_names_line_lane_and_reason(qdbg: Run, tmp_path: Path) -> None:
-    kernel = Path(__file__).parent.parent / "kernels" / "faults" / "out_of_bounds.cu"
-    for engine in ("emulator", "interpreter"):
-        assert_fails(qdbg("run", str(kernel), "--engine", engine), 3, "lane 5", "line", "out of bounds")
+def test_trap_names_line_lane_and_reason(qdbg: Run) -> None:
+    """The store of out_of_bounds.cu; thread 5 is the first whose word does not exist."""
+    kernel = FAULTS / "out_of_bounds.cu"
+    text = kernel.read_text().splitlines()
+    line = next(number for number, code in enumerate(text, 1) if "out[i] =" in code)
+    machine = qdbg("run", str(kernel), "--engine", "emulator")
+    assert_fails(machine, 3, f"out_of_bounds.cu:{line}:", "lane 5", "out of bounds", "st.global.u32")
+    alone = qdbg("run", str(kernel), "--engine", "interpreter")
+    assert_fails(alone, 3, "thread (5, 0, 0)", "outside every array", "st.global.u32")
 
 
 @pytest.mark.parametrize("engine", ["emulator", "interpreter"])
 def test_infinite_loop_ends_at_the_limit(qdbg: Run, engine: str) -> None:
-    kernel = Path(__file__).parent.parent / "kernels" / "faults" / "forever.cu"
     assert_fails(
-        qdbg("run", str(kernel), "--engine", engine, "--max-passes", "500"), 3, "500", "--max-passes"
+        qdbg("run", str(FAULTS / "forever.cu"), "--engine", engine, "--max-passes", "500"),
+        3,
+        "500",
+        "--max-passes",
     )
 
 
