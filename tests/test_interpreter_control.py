@@ -338,3 +338,28 @@ def test_module_variables_initialisers_and_relocations() -> None:
     machine.run()
     assert machine.array("out").tolist() == [33, 22, 5]
     assert machine.array("table").tolist() == [11, 22, 33]
+
+
+@pytest.mark.parametrize(
+    ("instruction", "why"),
+    [
+        ("mov %r1, %r2", "is malformed or not supported yet"),
+        ("add.u32 %r1, %r2", "takes 2 source operands, not 1"),
+        ("slct.s32 %r1, %r2, %r3, %r4", "is malformed or not supported yet"),
+        ("add.u64 %r1, %d1, %d2", "writes 64 bits to %r1, which has 32"),
+        ("add.u32 %r1, %r2, %p1", "uses %p1, a .pred, as a .u32"),
+        ("and.pred %r1, %p1, %p2", "uses %r1, a .b32, as a .pred"),
+        ("add.sat.u32 %r1, %r2, %r3", "has .sat, which integers have for .s32 only"),
+        ("cvt.s32.f32 %r1, %f1", "without .rni, .rzi, .rmi or .rpi"),
+        ("setp.ltu.u32 %p1, %r1, %r2", "compares integers with .ltu"),
+        ("ld.global.v2.u32 %r1, [%d1]", "moves 2 elements but names 1"),
+        ("mov.u32 %r1, %pm0", "reads %pm0, which is not supported yet"),
+        ("@%r1 mov.u32 %r2, 0", "uses %r1, a .b32, as a .pred"),
+        ("div.approx.f32 %f1, %f2, %f3", "is not supported yet"),
+    ],
+)
+def test_what_cannot_be_decoded_is_said(instruction: str, why: str) -> None:
+    with pytest.raises(Unsupported) as caught:
+        run(f"{instruction}; ret;", "out = u32[1]")
+    assert str(caught.value).startswith("test.ptx:")
+    assert why in str(caught.value)

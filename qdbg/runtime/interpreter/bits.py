@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from qdbg.compiler.ptx.ir import TYPE_BITS, Immediate, Instruction
+from qdbg.runtime.interpreter.errors import Refusal
 from qdbg.runtime.interpreter.forms import BITS, Array, Form, forms
 
 
@@ -53,7 +54,7 @@ forms("shr", f"{BITS} u16 s16 u32 s32 u64 s64")(lambda i: Form((_type(i), "u32")
 def _lop3(instruction: Instruction) -> Form:
     table = instruction.operands[4]
     if not isinstance(table, Immediate):
-        raise ValueError("needs an immediate look-up table")
+        raise Refusal("needs an immediate look-up table")
     terms = [index for index in range(8) if table.value >> index & 1]
 
     def function(a: Array, b: Array, c: Array, _table: Array) -> Array:

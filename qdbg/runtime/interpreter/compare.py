@@ -7,6 +7,7 @@ from collections.abc import Callable
 import numpy as np
 
 from qdbg.compiler.ptx.ir import TYPE_BITS, Instruction
+from qdbg.runtime.interpreter.errors import Refusal
 from qdbg.runtime.interpreter.forms import DTYPES, Array, Form, forms
 from qdbg.runtime.interpreter.rounding import flush
 
@@ -36,12 +37,12 @@ def comparison(instruction: Instruction, type_name: str) -> Callable[[Array, Arr
     """
     name = next((m for m in instruction.modifiers if m in COMPARISONS), None)
     if name is None:
-        raise ValueError("names no comparison")
+        raise Refusal("names no comparison")
     plain = _ORDERED.get(_UNSIGNED_NAMES.get(name, _UNORDERED.get(name, name)))
     ftz = instruction.has("ftz") and type_name == "f32"
     if not type_name.startswith("f"):
         if plain is None or name in _UNORDERED:
-            raise ValueError(f"compares integers with .{name}, which is for floats")
+            raise Refusal(f"compares integers with .{name}, which is for floats")
         return plain
 
     def compare(a: Array, b: Array) -> Array:

@@ -11,6 +11,7 @@ import numpy as np
 
 from qdbg.compiler.ptx.ir import Immediate, Label
 from qdbg.runtime.interpreter.data import Action, allow, builder
+from qdbg.runtime.interpreter.errors import Refusal
 from qdbg.runtime.interpreter.forms import Array
 from qdbg.runtime.interpreter.operands import Decoder
 
@@ -25,7 +26,7 @@ def _bra(decoder: Decoder) -> Action:
     allow(decoder, "uni")
     (label,) = decoder.instruction.operands
     if not isinstance(label, Label):
-        raise ValueError("branches to something that is not a label")
+        raise Refusal("branches to something that is not a label")
     target = decoder.names.kernel.labels[label.name]
 
     def action(warp: Warp, active: Array) -> int:

@@ -7,6 +7,7 @@ from collections.abc import Callable
 import numpy as np
 
 from qdbg.compiler.ptx.ir import Instruction
+from qdbg.runtime.interpreter.errors import Refusal
 from qdbg.runtime.interpreter.float32 import rounding_mode
 from qdbg.runtime.interpreter.forms import DTYPES, Array, Form, forms
 from qdbg.runtime.interpreter.integer import saturate
@@ -25,7 +26,7 @@ _TO_INTEGRAL: dict[str, Callable[[Array], Array]] = {
 def _cvt(instruction: Instruction) -> Form:
     to, source = instruction.types
     if source not in DTYPES:
-        raise ValueError(f"converts from .{source}, which is not supported yet")
+        raise Refusal(f"converts from .{source}, which is not supported yet")
     if source.startswith("f"):
         function = _float_to_float if to.startswith("f") else _float_to_integer
     else:
@@ -49,7 +50,7 @@ def _float_to_integer(instruction: Instruction, to: str, source: str) -> Callabl
     """Always clamps.  NaN gives 0, or the most negative value where a 64-bit type is involved."""
     integral = _integral(instruction)
     if integral is None:
-        raise ValueError("converts to an integer without .rni, .rzi, .rmi or .rpi")
+        raise Refusal("converts to an integer without .rni, .rzi, .rmi or .rpi")
     dtype, ftz = DTYPES[to], instruction.has("ftz")
     low, high = int(np.iinfo(dtype).min), int(np.iinfo(dtype).max)
     bits = dtype.itemsize * 8
@@ -71,7 +72,7 @@ def _float_to_integer(instruction: Instruction, to: str, source: str) -> Callabl
 def _integer_to_float(instruction: Instruction, to: str, source: str) -> Callable[[Array], Array]:
     mode, sat = rounding_mode(instruction), instruction.has("sat")
     if to == "f64" and mode != "rn" and source in ("u64", "s64"):
-        raise ValueError("rounds a 64-bit integer to .f64 in a mode that is not supported yet")
+        raise Refusal("rounds a 64-bit integer to .f64 in a mode that is not supported yet")
 
     def function(a: Array) -> Array:
         if to == "f64":

@@ -9,6 +9,7 @@ import numpy as np
 
 from qdbg.compiler.ptx.ir import TYPE_BITS, Operand, Pair, Space, Vector
 from qdbg.runtime.interpreter.compare import COMBINATIONS, COMPARABLE, COMPARISONS, comparison
+from qdbg.runtime.interpreter.errors import Refusal
 from qdbg.runtime.interpreter.forms import DTYPES, Array
 from qdbg.runtime.interpreter.memory import LOCAL_WINDOW, PARAM_WINDOW
 from qdbg.runtime.interpreter.operands import Decoder
@@ -46,7 +47,7 @@ def allow(decoder: Decoder, *modifiers: str) -> None:
     known = {*modifiers, *decoder.instruction.types}
     for modifier in decoder.instruction.modifiers:
         if modifier not in known:
-            raise ValueError(f"has .{modifier}, which is not supported yet")
+            raise Refusal(f"has .{modifier}, which is not supported yet")
 
 
 @builder("mov")
@@ -81,7 +82,7 @@ def _mov_vector(decoder: Decoder, destination: Operand, source: Operand, bits: i
 
         return pack
     if not isinstance(destination, Vector) or isinstance(source, Vector):
-        raise ValueError("moves a vector to a vector, which PTX does not have")
+        raise Refusal("moves a vector to a vector, which PTX does not have")
     part = bits // len(destination.elements)
     read = decoder.read(source, f"b{bits}")
     writes = [decoder.write(element, f"b{part}") for element in destination.elements]
@@ -105,14 +106,14 @@ def _space(decoder: Decoder) -> tuple[Space, int]:
         elif modifier in _VECTORS:
             count = _VECTORS[modifier]
         elif modifier not in TYPE_BITS and modifier not in _HINTS and plain not in ("L1", "L2"):
-            raise ValueError(f"has .{modifier}, which is not supported yet")
+            raise Refusal(f"has .{modifier}, which is not supported yet")
     return space, count
 
 
 def _elements(operand: Operand, count: int) -> tuple[Operand | None, ...]:
     elements = operand.elements if isinstance(operand, Vector) else (operand,)
     if len(elements) != count:
-        raise ValueError(f"moves {count} elements but names {len(elements)}")
+        raise Refusal(f"moves {count} elements but names {len(elements)}")
     return elements
 
 
@@ -175,13 +176,13 @@ def _setp(decoder: Decoder) -> Action:
     instruction = decoder.instruction
     type_name = instruction.types[0]
     if type_name not in COMPARABLE.split():
-        raise ValueError(f"compares .{type_name}, which is not supported yet")
+        raise Refusal(f"compares .{type_name}, which is not supported yet")
     allow(decoder, *COMPARISONS, *COMBINATIONS, "ftz")
     destination, *sources = instruction.operands
     compare = comparison(instruction, type_name)
     combine = next((f for m, f in COMBINATIONS.items() if instruction.has(m)), None)
     if len(sources) != (3 if combine else 2):
-        raise ValueError("has the wrong number of operands")
+        raise Refusal("has the wrong number of operands")
     first, second = (decoder.read(operand, type_name) for operand in sources[:2])
     third = decoder.read(sources[2], "pred") if combine else None
     pair = destination if isinstance(destination, Pair) else None

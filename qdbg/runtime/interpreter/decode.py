@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from qdbg.compiler.ptx.ir import Instruction, Register
 from qdbg.runtime.interpreter import bits, compare, control, convert, float32, integer
 from qdbg.runtime.interpreter.data import BUILDERS, Action
-from qdbg.runtime.interpreter.errors import Unsupported
+from qdbg.runtime.interpreter.errors import Refusal, Unsupported
 from qdbg.runtime.interpreter.forms import Array, Form, find_form
 from qdbg.runtime.interpreter.operands import Decoder, Names, Read
 
@@ -34,11 +34,16 @@ def decode(names: Names, lanes: int, instruction: Instruction) -> Operation:
     """Look an instruction up in the tables and bind its operands."""
     decoder = Decoder(names, lanes, instruction)
     guard = instruction.guard
-    read_guard = decoder.read(Register(guard.register, guard.negated), "pred") if guard else None
+    read_guard = None
     try:
+        if guard is not None:
+            read_guard = decoder.read(Register(guard.register, guard.negated), "pred")
         return Operation(_action(decoder), tuple(decoder.written), read_guard, supported=True)
-    except ValueError as error:
-        return Operation(_refuse(names.path, instruction, str(error)), (), read_guard, supported=False)
+    except Refusal as error:
+        why = str(error)
+    except (ValueError, LookupError):  # too few or too many types or operands for the opcode
+        why = "is malformed or not supported yet"
+    return Operation(_refuse(names.path, instruction, why), (), read_guard, supported=False)
 
 
 def _action(decoder: Decoder) -> Action:
@@ -48,14 +53,14 @@ def _action(decoder: Decoder) -> Action:
         return build(decoder)
     form = find_form(instruction)
     if form is None:
-        raise ValueError("is not supported yet")
+        raise Refusal("is not supported yet")
     return _element_wise(decoder, form)
 
 
 def _element_wise(decoder: Decoder, form: Form) -> Action:
     destination, *sources = decoder.instruction.operands
     if len(sources) != len(form.sources):
-        raise ValueError(f"takes {len(form.sources)} source operands, not {len(sources)}")
+        raise Refusal(f"takes {len(form.sources)} source operands, not {len(sources)}")
     reads = [decoder.read(source, t) for source, t in zip(sources, form.sources, strict=True)]
     write = decoder.write(destination, form.result)
     function = form.function

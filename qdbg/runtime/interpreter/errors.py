@@ -18,6 +18,10 @@ class Unsupported(Exception):
         super().__init__(f"{path}:{instruction.line}: `{instruction.text.strip()}` {why}")
 
 
+class Refusal(ValueError):
+    """Why an instruction cannot be decoded: the end of a sentence that begins with its text."""
+
+
 class Fault(Exception):
     """The kernel did what a GPU stops for; `str()` is one sentence with file and line.
 

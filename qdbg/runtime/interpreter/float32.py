@@ -8,6 +8,7 @@ import numpy as np
 
 from qdbg.compiler.ptx.ir import Instruction
 from qdbg.runtime.interpreter import rounding
+from qdbg.runtime.interpreter.errors import Refusal
 from qdbg.runtime.interpreter.forms import Array, Form, forms
 from qdbg.runtime.interpreter.rounding import Mode, canonical, flush, saturate_unit
 
@@ -50,7 +51,7 @@ def _ieee_only(maker: Callable[[Instruction], Form]) -> Callable[[Instruction], 
 
     def make(instruction: Instruction) -> Form:
         if not instruction.has(*_MODES):
-            raise ValueError("has no rounding modifier and is not supported yet")
+            raise Refusal("has no rounding modifier and is not supported yet")
         return maker(instruction)
 
     return make

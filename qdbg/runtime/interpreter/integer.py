@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from qdbg.compiler.ptx.ir import TYPE_BITS, Instruction
+from qdbg.runtime.interpreter.errors import Refusal
 from qdbg.runtime.interpreter.forms import DTYPES, INTEGERS, Array, Form, forms, unsigned
 
 _LOW32 = np.uint64(0xFFFFFFFF)
@@ -19,7 +20,7 @@ def _type(instruction: Instruction) -> str:
 
 def _saturates(instruction: Instruction) -> bool:
     if instruction.has("sat") and _type(instruction) != "s32":
-        raise ValueError("has .sat, which integers have for .s32 only")
+        raise Refusal("has .sat, which integers have for .s32 only")
     return instruction.has("sat")
 
 

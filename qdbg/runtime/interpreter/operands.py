@@ -24,7 +24,9 @@ from qdbg.compiler.ptx.ir import (
     Special,
     Symbol,
 )
+from qdbg.runtime.interpreter.errors import Refusal
 from qdbg.runtime.interpreter.forms import DTYPES, Array
+from qdbg.runtime.interpreter.specials import SUPPORTED
 from qdbg.runtime.launch import BoundLaunch
 
 if TYPE_CHECKING:
@@ -52,7 +54,7 @@ class Names:
 class Decoder:
     """Decodes the operands of one instruction; collects the registers that it writes.
 
-    Its methods raise `ValueError` saying what is not supported.
+    Its methods raise `Refusal` saying what is not supported.
     """
 
     def __init__(self, names: Names, lanes: int, instruction: Instruction):
@@ -64,24 +66,30 @@ class Decoder:
         dtype = _dtype(type_name)
         match operand:
             case Register(name, negated):
+                self._check_file(name, type_name)
                 return _read_register(name, dtype, negated)
             case Special(name):
+                if name not in SUPPORTED:
+                    raise Refusal(f"reads {name}, which is not supported yet")
                 return lambda warp: warp.special(name).astype(dtype)
             case Immediate():
                 return self._constant(_immediate_bits(operand, type_name), type_name)
             case Symbol(name, offset):
                 return self._constant(self.symbol(name) + offset, type_name)
-        raise ValueError("has an operand that is not supported here")
+        raise Refusal("has an operand that is not supported here")
 
     def write(self, operand: Operand | None, type_name: str) -> Write:
         """A writer of `type_name` values; `_` discards them."""
         if operand is None or operand == Pair(None, None):
             return lambda warp, active, value: None
         if not isinstance(operand, Register):
-            raise ValueError("has a destination that is not a register")
+            raise Refusal("has a destination that is not a register")
         name, bits = operand.name, TYPE_BITS[type_name]
+        self._check_file(name, type_name)
         self.written.append(name)
         width = TYPE_BITS[self.names.kernel.registers[name]]
+        if width < bits:
+            raise Refusal(f"writes {bits} bits to {name}, which has {width}")
         if _dtype(type_name).kind == "i" and width > bits:
             mask = np.uint64((1 << width) - 1)  # a narrow signed value fills the register with its sign
 
@@ -105,7 +113,7 @@ class Decoder:
     def address(self, operand: Operand) -> Read:
         """A reader of `[base + offset]` as uint64; a 32-bit base wraps at 32 bits."""
         if not isinstance(operand, Address):
-            raise ValueError("needs an address in brackets")
+            raise Refusal("needs an address in brackets")
         offset = operand.offset
         match operand.base:
             case None:
@@ -125,7 +133,11 @@ class Decoder:
         try:
             return self.names.addresses[name]
         except KeyError:
-            raise ValueError(f"takes the address of {name}, which is not supported yet") from None
+            raise Refusal(f"takes the address of {name}, which is not supported yet") from None
+
+    def _check_file(self, name: str, type_name: str) -> None:
+        if (self.names.kernel.registers[name] == "pred") != (type_name == "pred"):
+            raise Refusal(f"uses {name}, a .{self.names.kernel.registers[name]}, as a .{type_name}")
 
     def _constant(self, bits: int, type_name: str) -> Read:
         dtype = _dtype(type_name)
@@ -142,7 +154,7 @@ def _dtype(type_name: str) -> np.dtype[np.generic]:
     try:
         return DTYPES[type_name]
     except KeyError:
-        raise ValueError(f"works on .{type_name}, which is not supported yet") from None
+        raise Refusal(f"works on .{type_name}, which is not supported yet") from None
 
 
 def _read_register(name: str, dtype: np.dtype[np.generic], negated: bool) -> Read:
@@ -164,5 +176,5 @@ def _immediate_bits(operand: Immediate, type_name: str) -> int:
         wide = np.array([operand.value], dtype=np.uint64).view(np.float64)
         return int(wide.astype(np.float32).view(np.uint32)[0])
     if type_name in ("f32", "f64") and operand.kind == "int":
-        raise ValueError("has an integer where a float is needed")
+        raise Refusal("has an integer where a float is needed")
     return operand.value

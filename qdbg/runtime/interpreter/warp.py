@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -14,6 +13,7 @@ from qdbg.runtime.interpreter.control import EXIT
 from qdbg.runtime.interpreter.errors import Coordinates, Fault, Reason
 from qdbg.runtime.interpreter.forms import Array
 from qdbg.runtime.interpreter.memory import AccessError, Memory
+from qdbg.runtime.interpreter.specials import CLOCKS, fixed_specials
 
 if TYPE_CHECKING:
     from qdbg.runtime.interpreter.block import Block
@@ -65,7 +65,7 @@ class Warp:
         self.waiting = np.full(self.lanes, -1, np.int64)
         self.barrier = np.zeros(self.lanes, np.int64)
         self.needed = np.zeros(self.lanes, np.int64)  # threads the barrier waits for, or lanes as a mask
-        self._specials = dict(self._fixed_specials())
+        self._specials = fixed_specials(program.bound, block.coordinates, number, self.threads)
         self._access: tuple[Space, NDArray[np.uint64], int] | None = None
         self._current = 0
 
@@ -147,14 +147,8 @@ class Warp:
         fixed = self._specials.get(name)
         if fixed is not None:
             return fixed
-        clock = self.program.issued
-        if name == "%clock_hi":
-            clock >>= 32
-        elif name == "%clock":
-            clock &= 0xFFFFFFFF
-        elif name not in ("%clock64", "%globaltimer", "%globaltimer_lo"):
-            clock = 0  # performance counters, environment registers: unspecified or zero
-        return np.full(self.lanes, clock, np.uint64)
+        shift, bits = CLOCKS[name]
+        return np.full(self.lanes, self.program.issued >> shift & (1 << bits) - 1, np.uint64)
 
     def locate(
         self, space: Space, addresses: NDArray[np.uint64], active: NDArray[np.bool_], size: int
@@ -212,37 +206,6 @@ class Warp:
         else:
             why = f"which is outside the {space} memory of the kernel"
         return self.fault(f"{place}, {why}", error.reason, lane, error.address)
-
-    def _fixed_specials(self) -> Iterator[tuple[str, NDArray[np.uint64]]]:
-        bound, lanes = self.program.bound, self.lanes
-        lane = np.arange(lanes, dtype=np.uint64)
-        x, y, _ = bound.block
-        tid = (self.threads % x, self.threads // x % y, self.threads // (x * y))
-        for axis, name in enumerate("xyz"):
-            yield f"%tid.{name}", tid[axis].astype(np.uint64)
-            for register, triple in (
-                ("ntid", bound.block), ("ctaid", self.block.coordinates), ("nctaid", bound.grid),
-            ):  # fmt: skip
-                yield f"%{register}.{name}", np.full(lanes, triple[axis], np.uint64)
-        bit = np.uint64(1) << lane
-        everyone = np.uint64((1 << lanes) - 1)
-        yield "%laneid", lane
-        yield "%lanemask_eq", bit
-        yield "%lanemask_lt", bit - np.uint64(1)
-        yield "%lanemask_le", bit | (bit - np.uint64(1))
-        yield "%lanemask_gt", everyone & ~(bit | (bit - np.uint64(1)))
-        yield "%lanemask_ge", everyone & ~(bit - np.uint64(1))
-        scalars = {
-            "WARP_SZ": lanes,
-            "%warpid": self.number,
-            "%nwarpid": -(-bound.threads // lanes),
-            "%smid": 0,
-            "%nsmid": 1,
-            "%dynamic_smem_size": bound.launch.shared,
-            "%total_smem_size": bound.shared_bytes,
-        }
-        for name, value in scalars.items():
-            yield name, np.full(lanes, value, np.uint64)
 
 
 def coordinates(number: int, shape: Coordinates) -> Coordinates:
