@@ -10,16 +10,9 @@ from numpy.typing import NDArray
 
 from qdbg.compiler.ptx.ir import Function
 from qdbg.runtime.launch_arguments import encode_argument, match_arguments, parameter_names
-from qdbg.runtime.launch_language import (
-    Argument,
-    Dim3,
-    ExpectSpec,
-    Launch,
-    LaunchError,
-    parse_launches,
-    with_overrides,
-)
+from qdbg.runtime.launch_language import Argument, ExpectSpec, Launch, parse_launches, with_overrides
 from qdbg.runtime.launch_memory import BASE, Allocation, Layout, parameter_offsets
+from qdbg.runtime.launch_scanner import Dim3, LaunchError
 
 if TYPE_CHECKING:
     from qdbg.compiler.source import Source

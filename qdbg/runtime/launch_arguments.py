@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from qdbg.compiler.ptx.ir import TYPE_BITS, Function, Variable
-from qdbg.runtime.launch_language import Argument, Launch, LaunchError
+from qdbg.runtime.launch_language import Argument, Launch
 from qdbg.runtime.launch_memory import Layout
+from qdbg.runtime.launch_scanner import LaunchError
 from qdbg.runtime.values import Scalar, float_bits, integer_bits
 
 if TYPE_CHECKING:
