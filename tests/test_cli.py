@@ -54,7 +54,8 @@ def test_run_json_has_every_promised_key(qdbg: Run, engine: str) -> None:
     assert status == 0
     assert report.keys() == {
         "kernel", "engine", "checkpoint_sha256", "grid", "block", "lanes", "layers", "prompt_tokens",
-        "tokens", "passes", "ptx_instructions", "seconds", "exact", "mismatches", "expected", "trap", "outputs",
+        "tokens", "passes", "ptx_instructions", "seconds", "exact", "mismatches", "expected", "trap",
+        "outputs",
     }  # fmt: skip
     assert (report["kernel"], report["engine"]) == ("dot", engine)
     assert (report["grid"], report["block"], report["lanes"]) == ([1, 1, 1], [4, 1, 1], 32)
