@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from qdbg.compiler.lowering.assemble import assemble
 from qdbg.compiler.lowering.emit import Emitter, Locations
-from qdbg.compiler.lowering.fold import fold
-from qdbg.compiler.lowering.ir import Blocks, Branch, Geometry, LoweringError, Parameter
+from qdbg.compiler.lowering.fold import fold_definitions, propagate_copies, remove_dead
+from qdbg.compiler.lowering.ir import Blocks, Geometry, LoweringError, Parameter
 from qdbg.compiler.lowering.layout import Graph, arrange
 from qdbg.compiler.lowering.liveness import Liveness
 from qdbg.compiler.lowering.operands import BLOCK_INDEX
@@ -62,11 +62,11 @@ def lower(module: Module, kernel: Function, geometry: Geometry, config: MachineC
 
 
 def optimised(blocks: Blocks) -> Blocks:
-    """Blocks in layout order, folded; folding may decide branches, which changes the layout."""
+    """Blocks in layout order, improved until nothing changes.  Block 1 is the entry before, block 0 after."""
     blocks = arrange(blocks, 1)
-    while True:
-        branches = sum(isinstance(block.end, Branch) for block in blocks)
-        fold(blocks)
-        if branches == sum(isinstance(block.end, Branch) for block in blocks):
-            return blocks
-        blocks = arrange(blocks, 0)
+    before = None
+    while before != (before := [(list(block.operations), block.end) for block in blocks]):
+        for improve in (propagate_copies, fold_definitions, remove_dead):
+            improve(blocks)
+            blocks = arrange(blocks, 0)
+    return blocks

@@ -14,15 +14,9 @@ Facts = dict[str, Value]
 _NOT_EQUAL = Cond.LT | Cond.GT
 
 
-def fold(blocks: Blocks) -> None:
-    """Improve blocks in place until nothing changes.  Terminators may become jumps."""
-    changed = True
-    while changed:
-        before = [(list(b.operations), b.end) for b in blocks]
-        propagate_copies(blocks)
-        _Folder(blocks).run()
-        remove_dead(blocks)
-        changed = before != [(b.operations, b.end) for b in blocks]
+def fold_definitions(blocks: Blocks) -> None:
+    """Replace operands and conditions by the operations that compute them, where one pass can do both."""
+    _Folder(blocks).run()
 
 
 # --- copies ----------------------------------------------------------------------------------------
