@@ -101,7 +101,9 @@ def program(step: int = -1) -> Program:
 def source() -> Source:
     """The kernel's file, as if the CUDA had been compiled."""
     module = parse(PTX, "countdown.ptx")
-    return Source(Path("countdown.cu"), CUDA, module, {"countdown": ("out",)}, PTX, {"countdown": "countdown"})
+    return Source(
+        Path("countdown.cu"), CUDA, module, {"countdown": ("out",)}, PTX, {"countdown": "countdown"}
+    )
 
 
 def session(step: int = -1, pass_limit: int = 10_000, engine: Emulator | None = None) -> Session:

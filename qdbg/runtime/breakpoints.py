@@ -6,7 +6,7 @@ warp's next machine instruction at or behind it is about to start: that instruct
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from qdbg.compiler.ptx.ir import Function, Instruction
@@ -52,7 +52,9 @@ class Breakpoints:
         places = [(self._cuda_line(i), i.index) for i in self._kernel.body]
         candidates = [(at, index) for at, index in places if at is not None and at >= line]
         if not candidates:
-            raise BreakpointError(f"no instruction of {self._kernel.name} comes from CUDA line {line} or later")
+            raise BreakpointError(
+                f"no instruction of {self._kernel.name} comes from CUDA line {line} or later"
+            )
         cuda_line, index = min(candidates)
         return self._toggle(index, cuda_line)
 
@@ -60,13 +62,16 @@ class Breakpoints:
         """Remove every breakpoint."""
         self._all.clear()
 
-    def at(self, indices: Iterable[int]) -> Breakpoint | None:
-        """The first of these instructions with a breakpoint; counts a hit."""
-        for index in indices:
-            if (found := self._all.get(index)) is not None:
-                self._all[index] = found = replace(found, hits=found.hits + 1)
-                return found
-        return None
+    def has(self, index: int) -> bool:
+        """Whether there is one on a PTX instruction."""
+        return index in self._all
+
+    def hit(self, index: int) -> Breakpoint | None:
+        """The breakpoint on a PTX instruction, with one more hit; None if there is none."""
+        found = self._all.get(index)
+        if found is not None:
+            self._all[index] = found = replace(found, hits=found.hits + 1)
+        return found
 
     def _toggle(self, index: int, cuda_line: int | None) -> Breakpoint | None:
         if self._all.pop(index, None):

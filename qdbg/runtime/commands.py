@@ -111,7 +111,7 @@ def _next(session: Session, argument: str, control: Control) -> str:
 
 
 def _pass(session: Session, argument: str, control: Control) -> str:
-    return session.forward(_count(argument), control)
+    return session.forwards(_count(argument), control)
 
 
 def _continue(session: Session, argument: str, control: Control) -> str:
@@ -171,22 +171,23 @@ def _print(session: Session, argument: str, control: Control) -> str:
     return session.describe(argument)
 
 
+_LEFT, _RIGHT = ("left_square_bracket",), ("right_square_bracket",)
+
 SESSION_COMMANDS: tuple[Command[Session], ...] = (
     Command("step", "[N]", "one PTX instruction, for all its lanes", _step, ("s", "f11"), ("s",), runnable),
-    Command("next", "[N]", "to the next CUDA line (PTX line where there is no CUDA)", _next, ("n", "f10"), ("n",),
-            runnable),
+    Command("next", "[N]", "to the next CUDA line (else PTX line)", _next, ("n", "f10"), ("n",), runnable),
     Command("pass", "[N]", "one forward pass of the model", _pass, ("full_stop",), (".", "p"), runnable),
     Command("continue", "", "to a breakpoint, a mismatch or the end", _continue, ("c", "f5"), ("c",), runnable),
-    Command("until", "LINE", "run to a line (the cursor's line with the key)", _until, (), ("u",), runnable),
+    Command("until", "LINE", "run to a line: 24, cu:6", _until, (), ("u",), runnable),
     Command("finish", "", "to the end of the block", _finish, ("f",), ("f",), runnable),
     Command("back", "[N]", "back to the stop before", _back, ("S",), ("S",)),
     Command("restart", "", "back to the start of the launch", _restart, ("r",), ("r", "run")),
-    Command("break", "[LINE]", "set or remove a breakpoint: 24, cu:6", _break, (), ("b",), immediate=True),
-    Command("delete", "", "remove every breakpoint", _delete, (), ("d",), immediate=True),
-    Command("lane", "N", "focus a lane", _lane, (), ("l",), immediate=True),
-    Command("left", "", "focus the lane to the left", _turn(-1), ("left",), (), immediate=True),
-    Command("right", "", "focus the lane to the right", _turn(1), ("right",), (), immediate=True),
-    Command("warp-left", "", "focus the warp before", _turn_warp(-1), ("left_square_bracket",), (), immediate=True),
-    Command("warp-right", "", "focus the warp behind", _turn_warp(1), ("right_square_bracket",), (), immediate=True),
+    Command("break", "[LINE]", "set or remove a breakpoint: 24, cu:6", _break, (), ("b",), opened, True),
+    Command("delete", "", "remove every breakpoint", _delete, (), ("d",), opened, True),
+    Command("lane", "N", "focus a lane", _lane, (), ("l",), opened, True),
+    Command("left", "", "focus the lane to the left", _turn(-1), ("left",), (), opened, True),
+    Command("right", "", "focus the lane to the right", _turn(1), ("right",), (), opened, True),
+    Command("warp-left", "", "focus the warp before", _turn_warp(-1), _LEFT, (), opened, True),
+    Command("warp-right", "", "focus the warp behind", _turn_warp(1), _RIGHT, (), opened, True),
     Command("print", "NAME", "a register in every lane, or an array", _print, (), ("x",)),
 )  # fmt: skip

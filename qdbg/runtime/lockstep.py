@@ -15,11 +15,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from qdbg.compiler.machine.config import MEMORY_BASE
+from qdbg.compiler.machine.isa import Trap
 from qdbg.compiler.ptx.ir import TYPE_BITS
 from qdbg.runtime.correspondence import Correspondence
 from qdbg.runtime.interpreter import Fault, Interpreter, Warp
 from qdbg.runtime.interpreter.warp import coordinates
 from qdbg.runtime.launch import BoundLaunch
+from qdbg.runtime.numbers import show
 from qdbg.runtime.state import MachineState
 from qdbg.runtime.trace import Block, Event, Trace
 
@@ -60,6 +62,7 @@ class Lockstep:
         self.interpreter = interpreter
         self.completed = 0  #: PTX instructions that cost passes and are done
         self.mismatch: Mismatch | None = None
+        self._results: dict[str, dict[int, int]] = {}  #: of the PTX instruction at hand, by lane
         self._costly = np.array(sorted(correspondence.anchors), np.int64)
         self.known: dict[str, Mask] = self._nothing_known()
 
@@ -99,19 +102,27 @@ class Lockstep:
         """Execute a free PTX instruction of these lanes."""
         self._execute(index, self._pad(lanes) & (self.warp.pc == index))
 
-    def finished(self, event: Event, lanes: Mask, results: Mapping[int, int]) -> None:
-        """The machine finished an instruction for `lanes`, with these results by lane."""
-        if self.mismatch is not None:
-            self.completed += self.map.completes(event.pc)
+    def result(self, register: str, values: Mapping[int, int]) -> None:
+        """The machine has results of the PTX instruction at hand, by lane."""
+        self._results.setdefault(register, {}).update(values)
+
+    def finished(self, event: Event, lanes: Mask, uniform: bool) -> None:
+        """The machine finished an instruction for `lanes`.
+
+        A uniform instruction runs once for all the lanes that are there; its pattern means nothing.
+        """
+        if not self.map.completes(event.pc):
             return
-        if self.map.completes(event.pc):
-            anchor = self.map.anchor[event.pc]
-            assert anchor is not None
-            self.completed += 1
-            if not self._advance(anchor, lanes, event):
-                return
-        if event.register is not None:
-            self._compare(event, results)
+        anchor = self.map.anchor[event.pc]
+        assert anchor is not None
+        self.completed += 1
+        found, self._results = self._results, {}
+        if self.mismatch is not None:
+            return
+        there = self._ready(anchor) if uniform else self._pad(lanes)
+        if self._advance(anchor, there, event):
+            for register, values in found.items():
+                self._compare(event, register, {lane: v for lane, v in values.items() if there[lane]})
 
     def enter(self, block: Block, number: int) -> None:
         """The machine is about to run this block."""
@@ -125,20 +136,29 @@ class Lockstep:
             self._report(number, None, None, "block", str(self.block), str(block))
 
     def trapped(self, trace: Trace) -> None:
-        """The machine trapped: so must the interpreter, in the same lane."""
+        """The machine trapped: so must the interpreter, in the same lane.
+
+        Not compared: an instruction that only the machine lacks, and a barrier that can never complete,
+        which the interpreter notices when nothing else is left to run.
+        """
         assert trace.trap is not None
         lane, reason, pc = trace.trap
         anchor = self.map.anchor[pc]
-        said = reason.name.lower().replace("_", " ")
-        if anchor is None or self.mismatch is not None:
+        if anchor is None or self.mismatch is not None or reason is Trap.UNSUPPORTED:
             return
-        lanes = self._pad(trace.lanes)
-        index = self.position(lanes, anchor)
+        if self.kernel.body[anchor].opcode in ("bar", "barrier"):
+            return
+        instr = trace.program.code[pc]
+        said = reason.name.lower().replace("_", " ")
         try:
-            for step in self.map.path(index, anchor):
-                self._execute(step, lanes)
+            there = self._ready(anchor) if instr.uniform else self._pad(trace.lanes)
+            self._catch_up(there)
+            if (self.warp.pc[there] != anchor).any():
+                self._astray(int(np.argmax(there & (self.warp.pc != anchor))), anchor, trace.count)
+                return
+            self._execute(anchor, there)
         except Fault as fault:
-            if fault.lane != lane and not trace.program.code[pc].uniform:
+            if fault.lane != lane and not instr.uniform:
                 self._report(trace.count, lane, anchor, "trap", f"lane {fault.lane}: {fault.reason}", said)
         else:
             self._report(trace.count, lane, anchor, "trap", "no trap", said)
@@ -153,7 +173,9 @@ class Lockstep:
         wrong = np.flatnonzero((expected != got[: len(expected)]) & state.allocated[: len(expected)])
         if len(wrong):
             address = MEMORY_BASE + 4 * int(wrong[0])
-            name = next((a.name for a in self.bound.allocations if a.address <= address < a.end), "shared memory")
+            name = next(
+                (a.name for a in self.bound.allocations if a.address <= address < a.end), "shared memory"
+            )
             self.mismatch = Mismatch(
                 number, self.block, None, None, f"memory at {address:#x} ({name})",
                 f"{int(expected[wrong[0]]):#010x}", f"{int(got[wrong[0]]):#010x}",
@@ -162,7 +184,9 @@ class Lockstep:
     def report(self, number: int, sentence: str) -> None:
         """Something that the machine cannot do happened."""
         if self.mismatch is None:
-            self.mismatch = Mismatch(number, self.block, None, None, "path", "a token that makes sense", sentence)
+            self.mismatch = Mismatch(
+                number, self.block, None, None, "path", "a token that makes sense", sentence
+            )
 
     # -- values ---------------------------------------------------------------------------------------------
 
@@ -174,7 +198,7 @@ class Lockstep:
         """Memory as 32-bit words from MEMORY_BASE on, as far as anything is laid out."""
         end = -(-self.bound.memory_end // 4) * 4
         padded = np.zeros(end - MEMORY_BASE, np.uint8)
-        content = self.interpreter.memory[MEMORY_BASE:]
+        content = self.interpreter.memory[MEMORY_BASE:end]
         padded[: len(content)] = content
         return padded.view(np.uint32)
 
@@ -187,11 +211,13 @@ class Lockstep:
     def snapshot(self) -> Any:
         """An opaque copy."""
         known = {name: mask.copy() for name, mask in self.known.items()}
-        return self.interpreter.snapshot(), self.completed, self.mismatch, known
+        results = {name: dict(values) for name, values in self._results.items()}
+        return self.interpreter.snapshot(), self.completed, self.mismatch, known, results
 
     def restore(self, snapshot: Any) -> None:
         """Return to a snapshot, which stays valid."""
-        inner, self.completed, self.mismatch, known = snapshot
+        inner, self.completed, self.mismatch, known, results = snapshot
+        self._results = {name: dict(values) for name, values in results.items()}
         self.interpreter.restore(inner)
         self.known = {name: mask.copy() for name, mask in known.items()}
 
@@ -210,14 +236,23 @@ class Lockstep:
         try:
             self._catch_up(lanes)
             astray = lanes & ((self.warp.pc != anchor) | (self.warp.waiting >= 0))
-            if not astray.any():
+            if not lanes.any():
+                self._astray(int(np.argmax(self.warp.live)), anchor, event.number)
+            elif not astray.any():
                 self._execute(anchor, lanes)
                 return True
-            self._astray(int(np.argmax(astray)), anchor, event.number)
+            else:
+                self._astray(int(np.argmax(astray)), anchor, event.number)
         except Fault as fault:
             said = f"lane {fault.lane}: {fault.reason}"
             self._report(event.number, fault.lane, anchor, "trap", said, "no trap")
         return False
+
+    def _ready(self, anchor: int) -> Mask:
+        """The lanes whose next instruction that costs passes is `anchor`."""
+        self._catch_up(self.warp.live)
+        ready: Mask = self.warp.live & (self.warp.pc == anchor)
+        return ready
 
     def _catch_up(self, lanes: Mask) -> None:
         """Execute free instructions until each of the lanes stands at one that costs passes."""
@@ -241,15 +276,18 @@ class Lockstep:
         if self.warp.live.any():
             self._astray(int(np.argmax(self.warp.live)), None, number)
 
-    def _compare(self, event: Event, results: Mapping[int, int]) -> None:
-        register = event.register
-        assert register is not None
+    def _compare(self, event: Event, register: str, results: Mapping[int, int]) -> None:
         mask = (1 << self.width(register)) - 1
+        # A 64-bit register that the machine narrowed is compared, and shown, as its low word.
+        declared = self.kernel.registers[register]
+        type_ = declared if TYPE_BITS[declared] <= 32 else "b32"
         for lane, got in results.items():
             expected = self.value(register, lane)
             if expected is not None and (expected ^ got) & mask:
                 index = self.map.anchor[event.pc]
-                self._report(event.number, lane, index, register, str(expected & mask), str(got & mask))
+                self._report(
+                    event.number, lane, index, register, show(expected & mask, type_), show(got & mask, type_)
+                )
                 return
 
     def _report(

@@ -1,198 +1,172 @@
-"""One launch from beginning to end without a person watching, and what came of it."""
+"""A launch run to its end without anybody watching: the object that `qdbg run --json` prints."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from qdbg.compiler.machine.config import MEMORY_BASE
-from qdbg.compiler.machine.isa import Trap
-from qdbg.runtime.interpreter import Fault, Interpreter
-from qdbg.runtime.launcher import Prepared, open_session
-from qdbg.runtime.outputs import content, outputs
-from qdbg.runtime.session import Control, Session
-from qdbg.runtime.view import thread_index
+from qdbg.runtime.engine import Interrupted
+from qdbg.runtime.lockstep import Mismatch
+from qdbg.runtime.session import ALONE, Control
+from qdbg.runtime.view import State, TrapReport
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
+    from qdbg.runtime.launch import BoundLaunch
+    from qdbg.runtime.session import Session
 
-    from qdbg.runtime.checkpoints import Checkpoint
-    from qdbg.runtime.engine import Engine
+#: The canonical NaN of each float type, which prints as "nan"; others print with their bits.
+_NAN = {2: 0x7E00, 4: 0x7FC00000, 8: 0x7FF8000000000000}
+
+
+class PassLimit(Exception):
+    """The launch did not end within the pass limit; `str()` is one sentence."""
+
+    def __init__(self, limit: int):
+        super().__init__(
+            f"the launch did not end within {limit:,} forward passes: an endless loop? "
+            "raise the limit with --max-passes if not"
+        )
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """The result of a launch.
+    """How a launch ended.
 
-    tokens, passes: generated tokens up to and including the end token, and passes made for them; None
-    on the interpreter, like everything about the model.  exact: every array and every traced register
-    equals the interpreter's.  expected: the arrays are what the file states, None if it states nothing
-    or the launch did not end.  trap, stopped: a sentence each, why the launch ended early.
+    exact: machine and interpreter agreed everywhere; expected: the file's expectations are met, None
+    where it states none or the kernel trapped; outputs: as `outputs` gives them.
     """
 
-    kernel: str
-    engine: str
-    checkpoint_sha256: str | None
-    grid: tuple[int, int, int]
-    block: tuple[int, int, int]
-    lanes: int
-    layers: int | None
-    prompt_tokens: int | None
-    tokens: int | None
-    passes: int | None
+    exact: bool
+    mismatch: Mismatch | None
+    expected: bool | None
+    trap: TrapReport | None
+    outputs: dict[str, Any]
+    tokens: int
     ptx_instructions: int
     seconds: float
-    exact: bool | None
-    expected: bool | None
-    trap: str | None
-    mismatches: list[str] = field(default_factory=list)
-    outputs: dict[str, dict[str, Any]] = field(default_factory=dict)
-    stopped: str | None = None
 
-    def to_json(self) -> dict[str, Any]:
-        """The object that `run --json` prints."""
-        result = {name: getattr(self, name) for name in self.__dataclass_fields__ if name != "stopped"}
-        result["grid"], result["block"] = list(self.grid), list(self.block)
-        result["seconds"] = round(self.seconds, 3)
-        return result
+    @property
+    def status(self) -> int:
+        """The exit status: 0 exact and as expected, 1 a mismatch, 3 trapped."""
+        if not self.exact or self.expected is False:
+            return 1
+        return 3 if self.trap is not None else 0
 
 
-def run_on_engine(
-    prepared: Prepared,
-    engine: Engine,
-    checkpoint: Checkpoint | None,
-    max_passes: int,
-    progress: Callable[[int], None] = lambda passes: None,
-) -> Outcome:
-    """Run a launch in lock-step with the interpreter, up to its end, the first mismatch or the limit.
+def run(session: Session, control: Control = ALONE) -> Outcome:
+    """Run a started session to the end, the first mismatch or a trap.
 
-    `progress` is called with the passes made, after each.
+    Raises PassLimit, and Interrupted when `control` says that the user cancelled.
     """
-    session = open_session(prepared, engine, "", max_passes)
     start = time.perf_counter()
-    session.start()
-    session.proceed(Control(progress=lambda glimpse: progress(glimpse.passes)))
+    session.breakpoints.clear()
+    session.proceed(control)
     seconds = time.perf_counter() - start
-
-    ended = session.trace.ended and session.trace.trap is None
+    if session.state is State.STOPPED:
+        if control.cancelled():
+            raise Interrupted("interrupted")
+        raise PassLimit(session.pass_limit)
     memory = session.engine.state().memory
-    unexpected = _unexpected(prepared, memory) if ended else []
-    mismatches = [str(session.mismatch)] if session.mismatch else []
     return Outcome(
-        kernel=prepared.kernel,
-        engine=engine.name,
-        checkpoint_sha256=checkpoint.sha256 if checkpoint else None,
-        grid=prepared.bound.grid,
-        block=prepared.bound.block,
-        lanes=prepared.config.lanes,
-        layers=checkpoint.layers if checkpoint else None,
-        prompt_tokens=len(prepared.image.ids),
+        exact=session.mismatch is None,
+        mismatch=session.mismatch,
+        expected=as_expected(session.bound, memory) if session.state is State.ENDED else None,
+        trap=session.trap(),
+        outputs=outputs(session.bound, memory),
         tokens=len(session.tokens),
-        passes=engine.passes,
         ptx_instructions=session.lockstep.issued,
         seconds=seconds,
-        exact=not mismatches if session.trace.ended or mismatches else None,
-        mismatches=mismatches + unexpected,
-        expected=not unexpected if ended and prepared.bound.expectations else None,
-        trap=_trap_sentence(session) if session.trace.trap else None,
-        outputs=outputs(prepared.bound, memory),
-        stopped=None
-        if session.trace.ended or mismatches
-        else _limit_sentence(prepared, max_passes, "passes"),
     )
 
 
-def run_on_interpreter(prepared: Prepared, max_instructions: int) -> Outcome:
-    """Run a launch on the reference interpreter alone."""
-    interpreter = Interpreter(prepared.source.ptx, prepared.bound)
-    trap: str | None = None
-    start = time.perf_counter()
-    try:
-        while not interpreter.finished and interpreter.instructions < max_instructions:
-            interpreter.step()
-    except Fault as fault:
-        trap = str(fault)
-    seconds = time.perf_counter() - start
+def report(session: Session, outcome: Outcome) -> dict[str, Any]:
+    """The `run --json` object, all but what only the command knows: kernel's name and checkpoint."""
+    return {
+        "engine": session.engine.name,
+        "grid": list(session.bound.grid),
+        "block": list(session.bound.block),
+        "lanes": session.config.lanes,
+        "prompt_tokens": len(session.prompt),
+        "tokens": outcome.tokens,
+        "passes": session.engine.passes,
+        "ptx_instructions": outcome.ptx_instructions,
+        "seconds": round(outcome.seconds, 6),
+        "exact": outcome.exact,
+        "mismatches": [asdict(outcome.mismatch)] if outcome.mismatch else [],
+        "expected": outcome.expected,
+        "trap": asdict(outcome.trap) if outcome.trap else None,
+        "outputs": outcome.outputs,
+    }
 
-    size = -(-prepared.bound.memory_end // 4) * 4 - MEMORY_BASE
-    data = np.zeros(max(size, 0), np.uint8)
-    laid_out = interpreter.memory[MEMORY_BASE:][: len(data)]
-    data[: len(laid_out)] = laid_out
-    memory = data.view(np.uint32)
-    unexpected = _unexpected(prepared, memory) if interpreter.finished else []
-    unfinished = trap is None and not interpreter.finished
-    return Outcome(
-        kernel=prepared.kernel,
-        engine="interpreter",
-        checkpoint_sha256=None,
-        grid=prepared.bound.grid,
-        block=prepared.bound.block,
-        lanes=prepared.config.lanes,
-        layers=None,
-        prompt_tokens=None,
-        tokens=None,
-        passes=None,
-        ptx_instructions=interpreter.instructions,
-        seconds=seconds,
-        exact=None,
-        mismatches=unexpected,
-        expected=not unexpected if interpreter.finished and prepared.bound.expectations else None,
-        trap=trap,
-        outputs=outputs(prepared.bound, memory),
-        stopped=_limit_sentence(prepared, max_instructions, "PTX instructions") if unfinished else None,
+
+def array(memory: NDArray[np.uint32], address: int, like: NDArray[np.generic]) -> NDArray[np.generic]:
+    """The array at a byte address, with the type and length of `like`; memory: words from MEMORY_BASE on."""
+    start = address - MEMORY_BASE
+    return np.frombuffer(memory.tobytes()[start : start + like.nbytes], like.dtype)
+
+
+def as_expected(bound: BoundLaunch, memory: NDArray[np.uint32]) -> bool | None:
+    """Whether the file's expectations are met; None where it states none."""
+    if not bound.expectations:
+        return None
+    places = {a.name: a for a in bound.allocations}
+    return all(
+        len(e.mismatches(array(memory, places[e.name].address, places[e.name].data))) == 0
+        for e in bound.expectations
     )
 
 
-def _unexpected(prepared: Prepared, memory: NDArray[np.uint32]) -> list[str]:
-    """A sentence for each array that is not as the file states, about its first wrong element."""
-    arrays = {allocation.name: allocation for allocation in prepared.bound.allocations}
-    sentences: list[str] = []
-    for expectation in prepared.bound.expectations:
-        actual = content(memory, arrays[expectation.name])
-        wrong = expectation.mismatches(actual)
-        if len(wrong):
-            first = int(wrong[0])
-            more = f" ({len(wrong)} of {len(actual)} elements are wrong)" if len(wrong) > 1 else ""
-            sentences.append(
-                f"{expectation.origin}: {expectation.name}[{first}] is {actual[first]}, "
-                f"expected {expectation.values[first]}{more}"
-            )
-    return sentences
+def outputs(bound: BoundLaunch, memory: NDArray[np.uint32]) -> dict[str, Any]:
+    """The arrays that a launch produced, each as {"dtype", "shape", "data"}.
+
+    Pure inputs are left out: arrays that were given values, still hold them, and of which nothing is
+    expected.  memory: words from MEMORY_BASE on.
+    """
+    expected = {e.name for e in bound.expectations}
+    found = {}
+    for allocation in bound.allocations:
+        values = array(memory, allocation.address, allocation.data)
+        before, after = allocation.data.tobytes(), values.tobytes()
+        if allocation.name in expected or before != after or not any(before):
+            found[allocation.name] = encode(values)
+    return found
 
 
-def _limit_sentence(prepared: Prepared, limit: int, unit: str) -> str:
-    return (
-        f"{prepared.source.path}: {prepared.kernel} did not end within {limit:,} {unit}; "
-        "raise --max-passes if it is no endless loop"
-    )
+def encode(values: NDArray[np.generic]) -> dict[str, Any]:
+    """An array as JSON; floats read back to the same bits, NaN and infinities are strings."""
+    kind, size = values.dtype.kind, values.dtype.itemsize
+    data: list[Any] = values.tolist()
+    if kind == "f":
+        bits = values.view(f"<u{size}").tolist()
+        data = [_float(v, b, size) for v, b in zip(values, bits, strict=True)]
+    return {"dtype": f"{kind}{8 * size}", "shape": list(values.shape), "data": data}
 
 
-def _trap_sentence(session: Session) -> str:
-    """Which lane trapped where, why, and in which PTX instruction."""
-    assert session.trace.trap is not None
-    lane, reason, pc = session.trace.trap
-    source, bound = session.source, session.bound
-    code = session.program.code[pc]
-    instruction = bound.kernel.body[max(code.ptx)] if code.ptx else None
-    thread = thread_index(lane, bound.block)
-    who = f"lane {lane} (thread {thread}, block {session.trace.block})"
-    if instruction is None:
-        return f"{source.path}: {who} trapped: {_REASONS[reason]}"
-    line = source.cuda_line(instruction)
-    where = f"{source.path}:{line}" if line else f"{source.ptx.path}:{instruction.line}"
-    at = f"`{instruction.text.strip()}` (PTX line {instruction.line})"
-    if reason is Trap.UNSUPPORTED:
-        return f"{where}: {who} reached {at}: the machine has no {instruction.name}"
-    return f"{where}: {who} trapped at {at}: {_REASONS[reason]}"
+def decode(encoded: Mapping[str, Any]) -> NDArray[np.generic]:
+    """The array that `encode` was given, bit for bit."""
+    size = int(encoded["dtype"][1:]) // 8
+    dtype = np.dtype(f"<{encoded['dtype'][0]}{size}")
+    if dtype.kind != "f":
+        return np.array(encoded["data"], dtype)
+    bits = [_bits(value, dtype) for value in encoded["data"]]
+    return np.array(bits, f"<u{size}").view(dtype)
 
 
-_REASONS = {
-    Trap.OUT_OF_BOUNDS: "out of bounds, the word belongs to no array",
-    Trap.MISALIGNED: "misaligned, the address is not a multiple of 4",
-    Trap.UNSUPPORTED: "the machine lacks the instruction",
-    Trap.USER: "the kernel trapped itself, or a barrier can never complete",
-}
+def _float(value: Any, bits: int, size: int) -> float | str:
+    if np.isnan(value):
+        return "nan" if bits == _NAN[size] else f"nan(0x{bits:x})"
+    if np.isinf(value):
+        return "inf" if value > 0 else "-inf"
+    return float(str(value))  # the shortest decimal that reads back to the same bits
+
+
+def _bits(value: float | str, dtype: np.dtype[Any]) -> int:
+    if isinstance(value, str) and value.startswith("nan"):
+        return int(value[4:-1], 16) if value != "nan" else _NAN[dtype.itemsize]
+    return int(np.array([float(value)], dtype).view(f"<u{dtype.itemsize}")[0])

@@ -12,9 +12,10 @@ from qdbg.compiler.machine.isa import Reg
 from qdbg.compiler.machine.vocabulary import Kind
 from qdbg.compiler.ptx.cfg import ControlFlow
 from qdbg.runtime.commands import CommandError
+from qdbg.runtime.numbers import show
 from qdbg.runtime.state import MachineState
 from qdbg.runtime.trace import Event, meaning
-from qdbg.runtime.view import MemoryArray, RegisterRow, TokenLine, TrapReport, View, thread_index
+from qdbg.runtime.view import MemoryArray, RegisterRow, TokenLine, View
 
 if TYPE_CHECKING:
     from qdbg.runtime.session import Session
@@ -43,7 +44,8 @@ class Painter:
         """The picture at this stop."""
         session = self._session
         state = session.engine.state()
-        index, anchor = session.position()
+        at = session.position()
+        index = at[0] if at is not None else None
         trace, lockstep = session.trace, session.lockstep
         active = np.zeros(len(trace.exists), np.bool_)
         if not session.ended:
@@ -74,7 +76,7 @@ class Painter:
             memory=self._memory(state),
             tokens=tuple(self._token(e) for e in list(session.recent)[-SHOWN:]),
             mismatch=session.mismatch,
-            trap=self._trap(),
+            trap=session.trap(),
             breakpoints=session.breakpoints.all(),
             covered=session.map.free_lines,
         )
@@ -86,7 +88,11 @@ class Painter:
         if name in session.kernel.registers:
             rows = self._registers(state, session.trace.lanes, remember=False)
             row = next(r for r in rows if r.name == name)
-            lanes = (f"l{lane} {'?' if v is None else v}" for lane, v in enumerate(row.machine) if session.trace.exists[lane])
+            lanes = (
+                f"l{lane} {show(v, row.type) or '?'}"
+                for lane, v in enumerate(row.machine)
+                if session.trace.exists[lane]
+            )
             return f"{name} ({row.place}): " + "  ".join(lanes)
         for array in self._memory(state, remember=False):
             if array.name == name:
@@ -95,7 +101,9 @@ class Painter:
 
     # -- registers ----------------------------------------------------------------------------------------
 
-    def _registers(self, state: MachineState, active: NDArray[np.bool_], remember: bool = True) -> tuple[RegisterRow, ...]:
+    def _registers(
+        self, state: MachineState, active: NDArray[np.bool_], remember: bool = True
+    ) -> tuple[RegisterRow, ...]:
         session = self._session
         lanes = int(np.count_nonzero(session.trace.exists))
         at = [self._live_at(lane) for lane in range(lanes)]
@@ -117,7 +125,9 @@ class Painter:
             stale = [lane in seen and name not in at[lane] for lane in range(lanes)]
             old = self._before.get(name, [None] * lanes)
             if remember:
-                self._before[name] = [machine[i] if active[i] or session.ended else old[i] for i in range(lanes)]
+                self._before[name] = [
+                    machine[i] if active[i] or session.ended else old[i] for i in range(lanes)
+                ]
             rows.append(
                 RegisterRow(
                     name,
@@ -167,7 +177,9 @@ class Painter:
             first, last = (address - MEMORY_BASE) // 4, (address - MEMORY_BASE + size + 3) // 4
             words = state.memory[first:last]
             arrays.append(
-                MemoryArray(name, address, dtype, words, reference[first:last].copy(), words != before[first:last])
+                MemoryArray(
+                    name, address, dtype, words, reference[first:last].copy(), words != before[first:last]
+                )
             )
         if remember:
             self._memory_before = state.memory
@@ -177,17 +189,8 @@ class Painter:
         session = self._session
         anchor = session.map.anchor[event.pc]
         line = session.kernel.body[anchor].line if anchor is not None else None
-        return TokenLine(event.number, str(event.token), meaning(event), line, event.margin)
-
-    def _trap(self) -> TrapReport | None:
-        session = self._session
-        if session.trace.trap is None:
-            return None
-        lane, reason, pc = session.trace.trap
-        anchor = session.map.anchor[pc]
-        line = session.kernel.body[anchor].line if anchor is not None else None
-        thread = thread_index(lane, session.bound.block)
-        return TrapReport(session.trace.block, thread, lane, line, reason.name.lower().replace("_", " "))
+        type_ = session.kernel.registers.get(event.register or "", "b32")
+        return TokenLine(event.number, str(event.token), meaning(event, type_), line, event.margin)
 
 
 def elements(array: MemoryArray) -> list[object]:

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from qdbg.compiler.machine.config import MachineConfig
 from qdbg.compiler.machine.isa import Instr, Op, Pattern, Program, Trap
 from qdbg.compiler.machine.vocabulary import Kind, Token, Vocabulary, assemble
+from qdbg.runtime.numbers import show
 
 Block = tuple[int, int, int]
 
@@ -167,8 +168,8 @@ class Trace:
         )
 
 
-def meaning(event: Event) -> str:
-    """A token in a few words, e.g. `l2  %r4 = 3`; values as unsigned decimals."""
+def meaning(event: Event, type_: str = "b32") -> str:
+    """A token in a few words, e.g. `l2  %r4 = 3`; type_: the PTX type of its register."""
     token = event.token
     who = "warp" if event.lane is None else f"l{event.lane}"
     name = event.register or "value"
@@ -178,7 +179,7 @@ def meaning(event: Event) -> str:
         case Kind.MORE:
             return f"{who:4} {name}: low bits {token.value:#x}"
         case Kind.RESULT | Kind.LAST:
-            return f"{who:4} {name} = {event.value}"
+            return f"{who:4} {name} = {show(event.value, type_)}"
         case Kind.BIT:
             return f"{who:4} condition {'true' if token.taken else 'false'}"
         case Kind.ACK:

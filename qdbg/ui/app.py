@@ -22,6 +22,7 @@ from textual.widgets import Static
 
 from qdbg.runtime.breakpoints import BreakpointError
 from qdbg.runtime.commands import Command, CommandError, lookup, parse
+from qdbg.runtime.numbers import FORMATS
 from qdbg.runtime.session import Control, Session
 from qdbg.runtime.view import State, View
 from qdbg.ui import runner
@@ -29,7 +30,6 @@ from qdbg.ui.commands import APP_COMMANDS, every_command
 from qdbg.ui.header import Activity, StatusLine
 from qdbg.ui.layout import MINIMUM, PANES, Arrangement, arrange
 from qdbg.ui.memory import MemoryPane
-from qdbg.ui.numbers import FORMATS
 from qdbg.ui.prompt import Prompt
 from qdbg.ui.registers import RegisterPane
 from qdbg.ui.source import SourcePane
@@ -140,7 +140,9 @@ class DebuggerApp(App[int]):
         if not self.is_running or not self.screen_stack:
             return
         size = self._size_now or self.size  # at a resize the app's own size is still the old one
-        shown = arrange(size, self.front, self.zoomed, bool(self._sources["cuda"]), bool(self._sources["ptx"]))
+        shown = arrange(
+            size, self.front, self.zoomed, bool(self._sources["cuda"]), bool(self._sources["ptx"])
+        )
         base = self.screen_stack[0]
         base.query_one("#main").display = shown is not None
         tiny = base.query_one("#tiny", Static)
@@ -196,8 +198,9 @@ class DebuggerApp(App[int]):
     def on_running(self, message: runner.Running) -> None:
         """Progress of a run."""
         seen = message.glimpse
-        hits = f"  {seen.hits} hits" if seen.hits else ""
-        self.query_one(StatusLine).activity = Activity(f"running  pass {seen.passes:,}  PTX {seen.instructions:,}{hits}")
+        self.query_one(StatusLine).activity = Activity(
+            f"running  pass {seen.passes:,}  PTX {seen.instructions:,}"
+        )
 
     def on_stopped(self, message: runner.Stopped) -> None:
         """A job is done."""
@@ -390,7 +393,11 @@ class DebuggerApp(App[int]):
         """The interpreter's values under every register, or only where they differ."""
         pane = self.query_one(RegisterPane)
         pane.with_interpreter = not pane.with_interpreter
-        return "the interpreter's values are shown" if pane.with_interpreter else "only differing values are shown"
+        return (
+            "the interpreter's values are shown"
+            if pane.with_interpreter
+            else "only differing values are shown"
+        )
 
     def toggle_theme(self) -> str:
         """Light or dark."""

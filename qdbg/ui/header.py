@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from rich.style import Style
 from rich.text import Text
 from textual.reactive import reactive
 from textual.widget import Widget
@@ -62,7 +63,9 @@ class StatusLine(Widget):
         view = self.view
         title = view.title if view else self.launch_title
         status, style = self._status()
-        first = self._line(width, [(title, "name"), (view.engine_line if view else "", "dim")], (status, style))
+        first = self._line(
+            width, [(title, "name"), (view.engine_line if view else "", "dim")], (status, style)
+        )
         if view is None:
             return first
         x, y, z = view.thread
@@ -98,8 +101,8 @@ class StatusLine(Widget):
         left.truncate(max(0, width - end.cell_len - 2), overflow="ellipsis")
         return left + Text(" " * max(0, width - left.cell_len - end.cell_len)) + end
 
-    def _style(self, name: str) -> str:
-        return self.get_component_rich_style(f"status--{name}", partial=True) if name else ""  # type: ignore[return-value]
+    def _style(self, name: str) -> Style:
+        return self.get_component_rich_style(f"status--{name}") if name else self.rich_style
 
 
 def _dim(index: tuple[int, int, int], size: tuple[int, int, int]) -> str:

@@ -24,10 +24,14 @@ _WORDS = (
     "|template|typename|struct|return|if|else|for|while|do|break|continue|switch|case|default|goto|sizeof|using"
     "|namespace|inline|constexpr|volatile|true|false"
 )
-_TYPES = r"(?:unsigned|signed|int|float|double|char|short|long|bool|void|auto|size_t|half|u?int\d+(?:_t|\d)?|float[234]|dim3)"
+_TYPES = (
+    "(?:unsigned|signed|int|float|double|char|short|long|bool|void|auto|size_t|half|u?int\\d+(?:_t|\\d)?"
+    "|float[234]|dim3)"
+)
 _CUDA = re.compile(
     r"(?P<comment>//[^\n]*|/\*.*?\*/)"
-    r"|(?P<literal>\"(?:\\.|[^\"\n])*\"|'(?:\\.|[^'\n])*'|\b0[xX][0-9a-fA-F]+[uUlL]*\b|\b\d+(?:\.\d*)?(?:[eE][-+]?\d+)?[fFuUlL]*\b)"
+    r"|(?P<literal>\"(?:\\.|[^\"\n])*\"|'(?:\\.|[^'\n])*'"
+    r"|\b0[xX][0-9a-fA-F]+[uUlL]*\b|\b\d+(?:\.\d*)?(?:[eE][-+]?\d+)?[fFuUlL]*\b)"
     r"|(?P<register>\b(?:threadIdx|blockIdx|blockDim|gridDim|warpSize)\b)"
     rf"|(?P<keyword>\b(?:{_WORDS})\b|^\s*\#\s*\w+)"
     rf"|(?P<type>\b{_TYPES}\b)"

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 from textual.reactive import reactive
 
+from qdbg.runtime.numbers import show
 from qdbg.runtime.view import MemoryArray
-from qdbg.ui.numbers import show
 from qdbg.ui.pane import Pane, Span
 
 NAME, ADDRESS = 8, 8

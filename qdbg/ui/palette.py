@@ -34,5 +34,7 @@ class DebuggerCommands(Provider):
         for command in every_command():
             if command.enabled(app.view):
                 needs = command.usage and not command.usage.startswith("[")
-                run = partial(app.start_command, command.name) if needs else partial(app.execute, command.name)
+                run = (
+                    partial(app.start_command, command.name) if needs else partial(app.execute, command.name)
+                )
                 yield command.title, command.help, run

@@ -21,6 +21,8 @@ STYLES = (
     "number", "current", "cursor", "breakpoint", "changed", "differs", "dim", "name", "keyword", "type",
     "register", "comment", "literal", "focus", "match", "good",
 )  # fmt: skip
+#: Styles with a background of their own.
+_OPAQUE = frozenset({"current", "cursor", "differs", "match"})
 
 
 class Pane(ScrollView, can_focus=True, inherit_bindings=False):
@@ -47,7 +49,7 @@ class Pane(ScrollView, can_focus=True, inherit_bindings=False):
     COMPONENT_CLASSES: ClassVar[set[str]] = {f"pane--{name}" for name in STYLES}
     DEFAULT_CSS = """
     Pane {
-        border: round $panel-lighten-2;
+        border: round $foreground 25%;
         border-title-color: $text-muted;
         scrollbar-size-vertical: 1;
         scrollbar-size-horizontal: 0;
@@ -55,17 +57,17 @@ class Pane(ScrollView, can_focus=True, inherit_bindings=False):
         color: $text;
         &:focus { border: round $primary; border-title-color: $text; border-title-style: bold; }
         & > .pane--number { color: $text-muted; }
-        & > .pane--current { background: $primary 30%; text-style: bold; }
+        & > .pane--current { background: $primary 25%; text-style: bold; }
         & > .pane--cursor { background: $panel; }
         & > .pane--breakpoint { color: $text-error; text-style: bold; }
         & > .pane--changed { color: $text-warning; text-style: bold; }
-        & > .pane--differs { color: $text; background: $error 60%; text-style: bold; }
-        & > .pane--dim { color: $text-disabled; }
+        & > .pane--differs { color: $text-error; background: $error-muted; text-style: bold; }
+        & > .pane--dim { color: auto 50%; }
         & > .pane--name { color: $text-primary; }
         & > .pane--keyword { color: $text-accent; }
         & > .pane--type { color: $text-muted; }
         & > .pane--register { color: $text-secondary; }
-        & > .pane--comment { color: $text-disabled; text-style: italic; }
+        & > .pane--comment { color: auto 50%; text-style: italic; }
         & > .pane--literal { color: $text-success; }
         & > .pane--focus { text-style: bold underline; }
         & > .pane--match { text-style: reverse; }
@@ -117,17 +119,21 @@ class Pane(ScrollView, can_focus=True, inherit_bindings=False):
         """All lines as plain text."""
         return "\n".join("".join(part for part, _ in self.row(y)) for y in range(self.rows()))
 
-    def style(self, name: str) -> Style:
-        """The rich style behind a span's style name."""
-        return self.get_component_rich_style(f"pane--{name}", partial=True) if name else Style.null()
+    def style(self, name: str, under: Style) -> Style:
+        """The rich style of a span on a line whose own style is `under`."""
+        if not name:
+            return under
+        style = self.get_component_rich_style(f"pane--{name}")
+        return style if name in _OPAQUE else style + Style(bgcolor=under.bgcolor)
 
     def render_line(self, y: int) -> Strip:
         """Line y of the viewport (the Textual line API)."""
         left, top = self.scroll_offset
         width = self.scrollable_content_region.width
         base = self.rich_style
-        if not 0 <= y + top < self.rows():
+        index = y + top
+        if not 0 <= index < self.rows():
             return Strip.blank(width, base)
-        under = base + self.style(self.row_style(y + top))
-        spans = [Segment(text, under + self.style(name)) for text, name in self.row(y + top) if text]
+        under = self.style(self.row_style(index), base)
+        spans = [Segment(text, self.style(name, under)) for text, name in self.row(index) if text]
         return Strip(spans).crop_extend(left, left + width, under)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from textual.reactive import reactive
 
+from qdbg.runtime.numbers import show
 from qdbg.runtime.view import RegisterRow, View
-from qdbg.ui.numbers import show
 from qdbg.ui.pane import Pane, Span
 
 HEAD = 2  #: rows above the registers: lanes, active mask
@@ -77,7 +77,9 @@ class RegisterPane(Pane):
                 self._rows.append((row, True))
         if view:
             # Columns grow with the values and never shrink while one steps: nothing jumps to and fro.
-            longest = max((len(self._text(row, lane)) for row in view.registers for lane in view.lanes), default=0)
+            longest = max(
+                (len(self._text(row, lane)) for row in view.registers for lane in view.lanes), default=0
+            )
             self._cell = max(self._cell, longest + 3)
             self.border_title = f"Registers of warp {view.warp} ({self.format})"
             shown, count = self.columns(), len(view.lanes)
@@ -134,7 +136,9 @@ class RegisterPane(Pane):
         value, known = row.machine[lane], row.interpreter[lane]
         if value is not None:
             return show(value, row.type, self.format)
-        return f"({show(known, row.type, self.format)})" if row.place == "folded" and known is not None else ""
+        return (
+            f"({show(known, row.type, self.format)})" if row.place == "folded" and known is not None else ""
+        )
 
     def _value(self, view: View, row: RegisterRow, lane: int) -> Span:
         text = self._text(row, lane)

@@ -5,8 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-
-
 from textual import events
 from textual.binding import Binding, BindingType
 from textual.message import Message

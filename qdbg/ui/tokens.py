@@ -27,12 +27,16 @@ class TokenPane(Pane):
         body = token.meaning
         room = max(0, width - len(head) - len(line) - len(margin) - 4)
         last = y == len(self.view.tokens) - 1
-        return [
-            (head, "number"),
-            (f"{body[:room]:<{room}}", "" if token.line else "dim"),
-            (f" {line} ", "type"),
-            (f"{margin} ", "dim"),
-        ] if not last else [(head, "number"), (f"{body[:room]:<{room}}", "name"), (f" {line} {margin} ", "type")]
+        return (
+            [
+                (head, "number"),
+                (f"{body[:room]:<{room}}", "" if token.line else "dim"),
+                (f" {line} ", "type"),
+                (f"{margin} ", "dim"),
+            ]
+            if not last
+            else [(head, "number"), (f"{body[:room]:<{room}}", "name"), (f" {line} {margin} ", "type")]
+        )
 
     def watch_view(self) -> None:
         """Follow the newest token."""

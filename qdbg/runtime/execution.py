@@ -1,0 +1,249 @@
+"""A launch in progress: the engine, what its tokens mean, and the interpreter in step with it.
+
+`Execution` knows how to go on by a pass or by a PTX instruction, why the machine stopped, and how to
+return to an earlier moment.  What a person may ask for is in `session`.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from qdbg.compiler.machine.isa import Program
+from qdbg.compiler.machine.isa import Trap as Reason
+from qdbg.compiler.machine.vocabulary import Vocabulary
+from qdbg.runtime.correspondence import Correspondence
+from qdbg.runtime.engine import Engine, Progress
+from qdbg.runtime.interpreter import Interpreter
+from qdbg.runtime.launch import BoundLaunch
+from qdbg.runtime.lockstep import Lockstep, Mismatch
+from qdbg.runtime.trace import Event, Trace, TraceError
+from qdbg.runtime.view import State, TrapReport, thread_index
+
+#: Tokens kept with their meaning.
+RECENT = 400
+
+
+@dataclass(frozen=True)
+class Glimpse:
+    """Where a running machine is."""
+
+    passes: int
+    instructions: int
+
+
+@dataclass(frozen=True)
+class Control:
+    """How a long operation hears of an interrupt and says how far it is; both are called every pass."""
+
+    cancelled: Callable[[], bool] = lambda: False
+    progress: Callable[[Glimpse], None] = lambda glimpse: None
+
+
+#: Nobody interrupts and nobody watches.
+ALONE = Control()
+
+
+@dataclass(frozen=True)
+class Moment:
+    """Everything that is needed to return here."""
+
+    engine: Any
+    lockstep: Any
+    trace: Trace
+    recent: tuple[Event, ...]
+    seen: dict[str, dict[int, int]]
+    tokens: int
+    held: int | None
+    state: State
+    status: str
+
+
+class Execution:
+    """Call `begin` first.
+
+    state, status: what the launch is doing and why it stopped; tokens: every generated id; recent: the
+    newest of them as events; seen: PTX register -> lane -> its last result.
+    """
+
+    def __init__(
+        self,
+        bound: BoundLaunch,
+        program: Program,
+        engine: Engine,
+        interpreter: Interpreter,
+        vocabulary: Vocabulary,
+        pass_limit: int,
+    ):
+        self.bound, self.kernel = bound, bound.kernel
+        self.engine, self.pass_limit = engine, pass_limit
+        self.map = Correspondence(program, self.kernel)
+        self.lockstep = Lockstep(self.map, interpreter, bound)
+        self.trace = Trace(program, vocabulary, bound.threads)
+        self.tokens: list[int] = []
+        self.recent: deque[Event] = deque(maxlen=RECENT)
+        self.seen: dict[str, dict[int, int]] = {}
+        self.state, self.status = State.READY, "at the start"
+        self._told: Mismatch | None = None  # the mismatch that has stopped the machine already
+        self._held: int | None = None  # a token that the engine made and nobody looked at yet
+
+    def begin(self, prompt: Sequence[int], progress: Progress | None = None) -> None:
+        """Feed the prompt.
+
+        The prefill's token is work of the first instruction already: it is held back, so that the first
+        stop stands in front of that instruction.
+        """
+        self._held = self.engine.prefill(prompt, progress)
+
+    # -- where it is ----------------------------------------------------------------------------------
+
+    @property
+    def ended(self) -> bool:
+        """The launch is over."""
+        return self.state in (State.ENDED, State.TRAPPED)
+
+    @property
+    def mismatch(self) -> Mismatch | None:
+        """The first disagreement with the interpreter."""
+        return self.lockstep.mismatch
+
+    @property
+    def between(self) -> bool:
+        """The machine is at something that belongs to no PTX instruction."""
+        return self.map.anchor[self.trace.pc] is None
+
+    def position(self) -> tuple[int, int] | None:
+        """(next PTX instruction, the one that the machine completes next); None if there is none."""
+        anchor = None if self.ended else self.map.anchor[self.trace.pc]
+        if anchor is None:
+            return None
+        return self.lockstep.position(self.trace.lanes, anchor), anchor
+
+    def trap(self) -> TrapReport | None:
+        """Where and why the launch trapped, if it did."""
+        if self.trace.trap is None:
+            return None
+        lane, reason, pc = self.trace.trap
+        anchor = self.map.anchor[pc]
+        at = self.kernel.body[anchor] if anchor is not None else None
+        said = reason.name.lower().replace("_", " ")
+        if at is not None and reason is Reason.UNSUPPORTED:
+            said = f"the machine lacks `{at.name}`"
+        elif at is not None and reason is Reason.USER:
+            said = "the barrier can never complete" if at.opcode != "trap" else "the kernel executed trap"
+        thread = thread_index(lane, self.bound.block)
+        return TrapReport(self.trace.block, thread, lane, at.line if at else None, said)
+
+    # -- going on -------------------------------------------------------------------------------------
+
+    def run(self, operation: Callable[[], object], status: str) -> None:
+        """Carry an operation out between two stops; `status` is why it stops if nothing else says."""
+        self.state, self.status = State.RUNNING, status
+        try:
+            operation()
+        except TraceError as error:
+            self.lockstep.report(len(self.tokens), str(error))
+            self._told = self.mismatch
+            self.stop(State.MISMATCH, "mismatch")
+        if self.state is State.RUNNING:
+            self.state = State.STOPPED
+
+    def stop(self, state: State, status: str) -> None:
+        """Note why the machine stops."""
+        self.state, self.status = state, status
+
+    def instruction(self, control: Control) -> bool:
+        """One PTX instruction; False when something else stopped the machine.
+
+        A free one costs no pass: the interpreter alone goes on.
+        """
+        at = self.position()
+        if at is not None and at[0] != at[1]:
+            self.skip(at[0])
+            return True
+        return self.anchored(control)
+
+    def skip(self, index: int) -> None:
+        """Step over a free PTX instruction."""
+        self.lockstep.skip(index, self.trace.lanes)
+
+    def anchored(self, control: Control) -> bool:
+        """Passes up to the end of the PTX instruction at hand, and on to the next one's start."""
+        done = self.lockstep.completed
+        while self.lockstep.completed == done or self.between:
+            if not self.forward(control):
+                return False
+        return True
+
+    def forward(self, control: Control) -> bool:
+        """One forward pass; False when the machine must not go on."""
+        if control.cancelled():
+            self.stop(State.STOPPED, "interrupted")
+            return False
+        if len(self.tokens) >= self.pass_limit:
+            self.stop(State.STOPPED, f"pass limit of {self.pass_limit:,} reached")
+            return False
+        token = self.engine.step() if self._held is None else self._held
+        self._held = None
+        self.tokens.append(token)
+        lanes, uniform = self.trace.lanes, self.trace.instruction.uniform
+        event = self.trace.feed(token, self.engine.margin())
+        self.recent.append(event)
+        if event.register is not None and event.value is not None:
+            # A uniform result is every lane's.
+            targets = np.flatnonzero(self.trace.exists).tolist() if event.lane is None else [event.lane]
+            values = dict.fromkeys(targets, event.value)
+            self.seen.setdefault(event.register, {}).update(values)
+            self.lockstep.result(event.register, values)
+        if event.finished and self.trace.trap is None:
+            self.lockstep.finished(event, lanes, uniform)
+            if not self.trace.ended and not self.between:
+                self.lockstep.enter(self.trace.block, event.number)
+        control.progress(Glimpse(len(self.tokens), self.lockstep.issued))
+        return self._goes_on()
+
+    def _goes_on(self) -> bool:
+        """Whether the machine may go on; else notes why not."""
+        if self.trace.ended:
+            self._end()
+            return False
+        if self.mismatch is not self._told:
+            self._told = self.mismatch
+            self.stop(State.MISMATCH, "mismatch")
+            return False
+        return True
+
+    def _end(self) -> None:
+        if self.trace.trap is not None:
+            self.lockstep.trapped(self.trace)
+            self.stop(State.TRAPPED, f"trapped: {self.trace.trap[1].name.lower().replace('_', ' ')}")
+        else:
+            self.lockstep.end(len(self.tokens), self.engine.state())
+            self.stop(State.ENDED, "ended, exact")
+        if self.mismatch is not None:
+            self.status = "ended, not exact"
+
+    # -- history --------------------------------------------------------------------------------------
+
+    def moment(self) -> Moment:
+        """Here and now."""
+        seen = {name: dict(lanes) for name, lanes in self.seen.items()}
+        return Moment(
+            self.engine.snapshot(), self.lockstep.snapshot(), self.trace.copy(), tuple(self.recent), seen,
+            len(self.tokens), self._held, self.state, self.status,
+        )  # fmt: skip
+
+    def return_to(self, moment: Moment) -> None:
+        """Be where `moment` was taken; it stays valid."""
+        self.engine.restore(moment.engine)
+        self.lockstep.restore(moment.lockstep)
+        self.trace = moment.trace.copy()
+        self.recent = deque(moment.recent, maxlen=RECENT)
+        self.seen = {name: dict(lanes) for name, lanes in moment.seen.items()}
+        del self.tokens[moment.tokens :]
+        self._held, self.state, self.status = moment.held, moment.state, moment.status
+        self._told = self.mismatch
