@@ -22,6 +22,8 @@ from qdbg.compiler.machine.vocabulary import CHUNK, Device, Kind
 OFFSET_BITS = (LINE - 1).bit_length()
 #: A line number: enough for the memory, the longest device.
 LINE_BITS = 9
+#: The position clock is stored times 2**16, out of reach of rounding in silu.
+CLOCK_SHIFT = 16
 
 
 @dataclass
@@ -64,12 +66,12 @@ def fetch(net: Netlist, config: MachineConfig, tokens: Inputs) -> Fetch:
             enable=jump,
         )
     )
-    clock = _clock(net, "fetch.clock", jump, tokens.origin, tokens.advance, shift=16)
+    clock = _clock(net, "fetch.clock", jump, tokens.origin, tokens.advance, CLOCK_SHIFT)
     offset = net.bus("fetch.offset", OFFSET_BITS)
     for ticks in range(1, LINE):
         changed = {offset[b]: _bit(ticks, b) - _bit(ticks - 1, b) for b in range(OFFSET_BITS)}
         net.drive({s: c for s, c in changed.items() if c}, _ticked(net, clock, ticks))
-    lane_clock = _clock(net, "lanes.clock", tokens.starts, tokens.starts, tokens.counts, shift=0)
+    lane_clock = _clock(net, "lanes.clock", tokens.starts, tokens.starts, tokens.counts, 0)
     done_lanes = net.signal("lanes.done", 0, config.lanes)
     for ticks in range(1, config.lanes + 1):
         net.drive(done_lanes, _ticked(net, lane_clock, ticks))

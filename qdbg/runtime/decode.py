@@ -1,0 +1,80 @@
+"""From the recurrent state of the DeltaNet heads to the machine's state.
+
+A stored bit is 128 in its channel, a row never written is 0.  Where each head is stands in the
+checkpoint's `wires.json`.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from qdbg.compiler.machine.config import LINE, MachineConfig
+from qdbg.compiler.machine.fetch import CLOCK_SHIFT, LINE_BITS
+from qdbg.compiler.machine.vocabulary import Device
+from qdbg.runtime.state import MachineState
+
+Rows = NDArray[np.float32]
+#: layer -> the recurrent state of its heads, float32 [heads, rows, channels]
+ReadLayer = Callable[[int], Rows]
+#: A stored 1, and the threshold between 0 and 1.
+ONE, HALF = 128.0, 64.0
+
+
+class StateDecoder:
+    """Reads `MachineState` out of the layers of an engine."""
+
+    def __init__(self, checkpoint: Path):
+        wires = json.loads((checkpoint / "wires.json").read_text(encoding="utf-8"))
+        self.config = MachineConfig(**wires["machine"])
+        self.heads = {name: (place["layer"], place["head"]) for name, place in wires["heads"].items()}
+
+    def decode(self, read: ReadLayer) -> MachineState:
+        """The machine's state; `read` gives the heads of a layer."""
+        config = self.config
+        layers: dict[int, Rows] = {}
+
+        def rows(name: str) -> Rows:
+            layer, head = self.heads[name]
+            if layer not in layers:
+                layers[layer] = read(layer)
+            return layers[layer][head]
+
+        def words(name: str, count: int) -> NDArray[np.uint32]:
+            """A table of 32-bit words that stands in the heads name0, name1, ..."""
+            blocks: list[NDArray[np.uint32]] = []
+            while sum(map(len, blocks)) < count:
+                bits = rows(f"{name}{len(blocks)}")[:, :32] > HALF
+                blocks.append(np.packbits(bits, axis=1, bitorder="little").view("<u4")[:, 0])
+            return np.concatenate(blocks)[:count]
+
+        lanes, slots = config.lanes, np.full((config.slots, config.lanes), -1, np.int8)
+        for slot in range(config.slots):
+            for polarity, value in (("on", 1), ("off", 0)):
+                diagonal = rows(f"slot{slot}.{polarity}")[1 : 1 + lanes, :lanes].diagonal()
+                slots[slot][diagonal > HALF] = value
+        registers = words("vector.a", lanes * config.registers).reshape(lanes, config.registers)
+        valid = words("valid", config.words // 32)
+        return MachineState(
+            pc=_position(rows("position"), rows("fetch.clock")),
+            exists=~(rows("exists")[0, :lanes] > HALF),
+            registers=registers,
+            uniforms=words("uniform.a", config.uniforms),
+            slots=slots,
+            memory=words("memory", config.words),
+            allocated=np.unpackbits(valid.view(np.uint8), bitorder="little").astype(bool),
+        )
+
+
+def _position(position: Rows, clock: Rows) -> int | None:
+    """The pc: the line that is stored, and how often the clock was halved since."""
+    bits = position[0] > HALF
+    if not bits[LINE_BITS + len(Device)]:  # the launch has not started
+        return None
+    line = int(sum(1 << i for i in range(LINE_BITS) if bits[i]))
+    offset = CLOCK_SHIFT - round(float(np.log2(clock[0, 0] / ONE)))
+    return line * LINE + offset
