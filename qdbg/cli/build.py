@@ -3,15 +3,22 @@
 from __future__ import annotations
 
 import json
+from dataclasses import asdict
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from qdbg.cli.failure import Failure
 from qdbg.cli.options import json_option
-from qdbg.cli.progress import progress_line
+from qdbg.cli.progress import progress_line, tell_note
 
-DTYPES = ("float32", "bfloat16")
+if TYPE_CHECKING:
+    from qdbg.runtime.engine import Progress
+
+#: The cache keeps the smaller one, which holds every weight exactly.
+CACHED = "bfloat16"
+DTYPES = (CACHED, "float32")
 
 
 @click.command()
@@ -19,21 +26,37 @@ DTYPES = ("float32", "bfloat16")
 @click.option(
     "-o", "directory", type=click.Path(path_type=Path), metavar="DIR", help="Where, if not the cache."
 )
-@click.option("--dtype", type=click.Choice(DTYPES), default="bfloat16", show_default=True)
+@click.option("--dtype", type=click.Choice(DTYPES), default=CACHED, show_default=True)
 @json_option
 def build(target: str, directory: Path | None, dtype: str, as_json: bool) -> None:
-    """Compile the GPU to weights: a checkpoint that transformers loads as it is."""
+    """Compile the GPU to weights: a checkpoint that transformers loads as it is.  Prints its folder."""
     if target != "nano":
         raise Failure(f"there is no target {target}; this version builds nano")
+    if directory is None and dtype != CACHED:
+        raise Failure(f"the cache keeps {CACHED}, in which every weight is exact; give -o DIR for {dtype}")
+    with progress_line("building the machine") as progress:
+        report = _cached(target, progress) if directory is None else _written(directory, dtype, progress)
+    click.echo(json.dumps(report) if as_json else report["checkpoint"])
+
+
+def _cached(target: str, progress: Progress) -> dict[str, Any]:
+    """The checkpoint of the cache, built if it is not there, and what is known of it."""
+    from qdbg.compiler.machine.config import NANO
+    from qdbg.runtime.checkpoints import find_or_build
+
+    checkpoint = find_or_build(NANO, target, progress)
+    tell_note(checkpoint)
+    facts = asdict(checkpoint)
+    return {"checkpoint": str(facts.pop("path")), **facts}
+
+
+def _written(directory: Path, dtype: str, progress: Progress) -> dict[str, Any]:
+    """A checkpoint in a folder of the user's."""
+    from qdbg.compiler.machine.build import build_checkpoint
     from qdbg.compiler.machine.config import NANO
 
-    with progress_line("building the machine") as progress:
-        if directory is None:
-            from qdbg.runtime.checkpoints import find_or_build
-
-            directory = find_or_build(NANO, target, progress=progress).path
-        else:
-            from qdbg.compiler.machine.build import build_checkpoint
-
-            build_checkpoint(NANO, directory, dtype, progress)
-    click.echo(json.dumps({"checkpoint": str(directory)}) if as_json else str(directory))
+    try:
+        nonzeros = build_checkpoint(NANO, directory, dtype, progress)
+    except OSError as error:
+        raise Failure(f"cannot write a checkpoint to {directory}: {error.strerror or error}") from None
+    return {"checkpoint": str(directory), "nonzeros": nonzeros}

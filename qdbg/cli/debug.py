@@ -56,7 +56,7 @@ def opener(
         engine, checkpoint = launcher.open_engine(
             engine_name, NANO, lambda done, total: report("building the machine", done / total)
         )
-        geometry = f"nano {checkpoint.layers} layers" if checkpoint else "no model"
+        geometry = checkpoint.geometry if checkpoint else "no model"
         session = launcher.open_session(prepared, engine, geometry, max_passes)
         session.start(lambda done, total: report("reading the prompt", done / total))
         return session

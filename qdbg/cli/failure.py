@@ -29,6 +29,7 @@ _STATUS = {
     ("qdbg.compiler.lowering", "LoweringError"): Exit.UNSUPPORTED,
     ("qdbg.runtime.launch", "LaunchError"): Exit.USAGE,
     ("qdbg.runtime.checkpoints", "CheckpointError"): Exit.USAGE,
+    ("qdbg.runtime.stock", "EngineError"): Exit.USAGE,
     ("qdbg.runtime.outcome", "PassLimit"): Exit.UNSUPPORTED,
     ("qdbg.runtime.trace", "TraceError"): Exit.MISMATCH,
     ("qdbg.runtime.interpreter.errors", "Unsupported"): Exit.UNSUPPORTED,

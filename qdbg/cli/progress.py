@@ -1,4 +1,4 @@
-"""Progress of long work as one line on stderr, where a person looks at it."""
+"""What a person is told on stderr while a command works: progress, and a cache that was mended."""
 
 from __future__ import annotations
 
@@ -6,8 +6,14 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+import click
 
 from qdbg.runtime.engine import Progress
+
+if TYPE_CHECKING:
+    from qdbg.runtime.checkpoints import Checkpoint
 
 #: Work shorter than this shows nothing, and a line is rewritten no more often.
 _PATIENCE = 0.3
@@ -35,3 +41,9 @@ def progress_line(what: str) -> Iterator[Progress]:
         if shown:
             sys.stderr.write("\r\x1b[K")
             sys.stderr.flush()
+
+
+def tell_note(checkpoint: Checkpoint | None) -> None:
+    """Say that a damaged checkpoint was built again, if it was."""
+    if checkpoint is not None and checkpoint.note is not None:
+        click.echo(f"qdbg: {checkpoint.note}", err=True)

@@ -14,7 +14,7 @@ import numpy as np
 
 from qdbg.cli.failure import Exit, Failure
 from qdbg.cli.options import engine_option, json_option, kernel_argument, launch_options, max_passes_option
-from qdbg.cli.progress import progress_line
+from qdbg.cli.progress import progress_line, tell_note
 from qdbg.compiler.machine.config import MEMORY_BASE, NANO
 from qdbg.runtime.launcher import LaunchOptions, Prepared, open_engine, open_session, prepare
 
@@ -62,6 +62,7 @@ def _generate(prepared: Prepared, engine_name: str, max_passes: int) -> tuple[di
     config = prepared.image.config  # lowers: what the machine cannot run fails before a checkpoint is built
     with progress_line("building the machine") as progress:
         engine, checkpoint = open_engine(engine_name, config, progress)
+    tell_note(checkpoint)
     session = open_session(prepared, engine, "", max_passes)
     with progress_line("forward pass") as progress:
         try:

@@ -10,7 +10,7 @@ import click
 
 from qdbg.cli.failure import Exit, Failure
 from qdbg.cli.options import kernel_argument, launch_options, max_passes_option
-from qdbg.cli.progress import progress_line
+from qdbg.cli.progress import progress_line, tell_note
 from qdbg.runtime.launcher import LaunchOptions, Prepared
 
 
@@ -29,6 +29,7 @@ def prompt(kernel: Path, launch: LaunchOptions, max_passes: int, output: Path) -
     image = prepared.image
     with progress_line("building the machine") as progress:
         checkpoint = find_or_build(image.config, progress=progress)
+    tell_note(checkpoint)
     content = {
         "input_ids": image.ids,
         "eos_token_id": image.vocabulary[Token(Kind.END)],
