@@ -17,7 +17,7 @@ from qdbg.compiler.lowering.ir import (
     Value,
     inverse,
 )
-from qdbg.compiler.lowering.scopes import Scopes, contested_barriers
+from qdbg.compiler.lowering.scopes import Scopes
 from qdbg.compiler.machine.isa import ADDRESS_OPS, LANE_INDEX, NONE, Cond, Instr, Op, Pattern, Reg, Trap
 
 Label = int
@@ -76,7 +76,6 @@ class Emitter:
 
     def __init__(self, frontier: Frontier, scopes: Scopes, locations: Locations):
         self.frontier, self.scopes, self.locations = frontier, scopes, locations
-        self.contested = contested_barriers(frontier)
         self.code = Code([], {})
         self._spare = -1
         self._written: set[Reg] = set()
@@ -105,9 +104,9 @@ class Emitter:
     def _block(self, node: int) -> None:
         block, pattern = self.frontier.graph.blocks[node], self.scopes.patterns[node]
         self._label(node)
-        if node in self.contested:
+        for elsewhere in self.scopes.elsewhere.get(node, ()):
             assert block.barrier is not None
-            self._check_barrier(pattern, block.barrier)
+            self._check_barrier(elsewhere, block.barrier)
         once = not any(node in loop for loop in self.frontier.graph.loops)
         for operation in block.operations:
             if not self._pointless(operation, once):
@@ -215,21 +214,14 @@ class Emitter:
 
     # --- barriers ------------------------------------------------------------------------------------
 
-    def _check_barrier(self, here: Pattern, ptx: int) -> None:
-        """Trap if a lane that is not done differs from those at the barrier in any bit that they agree on."""
-        done = self.scopes.exit_slot
-        for slot in range(here.care.bit_length()):
-            bit = 1 << slot
-            if not here.care & bit or slot == done:
-                continue
-            alive = 0 if done is None or not here.care >> done & 1 else 1 << done
-            elsewhere = Pattern(bit | alive, (~here.value & bit) | alive)
-            trap, go_on = self._fresh(), self._fresh()
-            self._put(Instr(Op.BR, pattern=elsewhere, ptx=(ptx,)), trap, go_on)
-            self._label(go_on)
+    def _check_barrier(self, elsewhere: Pattern, ptx: int) -> None:
+        """Trap if any lane matches the pattern."""
+        trap, go_on = self._fresh(), self._fresh()
+        self._put(Instr(Op.BR, pattern=elsewhere, ptx=(ptx,)), trap, go_on)
+        self._label(go_on)
 
-            def stuck(label: Label = trap, pattern: Pattern = elsewhere) -> None:
-                self._label(label)
-                self._put(Instr(Op.TRAP, immediate=int(Trap.USER), pattern=pattern, ptx=(ptx,)))
+        def stuck() -> None:
+            self._label(trap)
+            self._put(Instr(Op.TRAP, immediate=int(Trap.USER), pattern=elsewhere, ptx=(ptx,)))
 
-            self._late.append(stuck)
+        self._late.append(stuck)

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from qdbg.compiler.lowering.ir import Block, Blocks, Branch, Operation, Value, inverse, registers
 from qdbg.compiler.lowering.layout import Graph
+from qdbg.compiler.lowering.liveness import Liveness, step_back
 from qdbg.compiler.lowering.simplify import combine, simplify, simplify_end
 from qdbg.compiler.machine.isa import Cond, Op
 
@@ -156,9 +157,23 @@ def _union(a: tuple[int, ...], b: tuple[int, ...]) -> tuple[int, ...]:
 
 
 def remove_dead(blocks: Blocks) -> None:
-    """Drop operations whose result nothing with an effect depends on."""
+    """Drop operations whose result nobody reads, or only such operations.  Loads stay: they may trap."""
+    needed = _needed(blocks)
+    liveness = Liveness(Graph(blocks))
+    for index, block in enumerate(blocks):
+        live = set(liveness.out[index]) | set(registers(block.reads_at_end()))
+        kept = []
+        for operation in reversed(block.operations):
+            if operation.op is Op.LD or operation.dst is None or operation.dst in needed & live:
+                kept.append(operation)
+                step_back(operation, live)
+        block.operations = kept[::-1]
+
+
+def _needed(blocks: Blocks) -> set[str]:
+    """The registers that something with an effect depends on."""
     needed: set[str] = set()
-    readers: dict[str, list[Operation]] = {}
+    definitions: dict[str, list[Operation]] = {}
     waiting: list[str] = []
 
     def need(values: tuple[Value, ...]) -> None:
@@ -170,12 +185,11 @@ def remove_dead(blocks: Blocks) -> None:
     for block in blocks:
         need(block.reads_at_end())
         for operation in block.operations:
-            if operation.dst is None or operation.op is Op.LD:  # a load may trap
+            if operation.dst is None or operation.op is Op.LD:
                 need(operation.sources)
             if operation.dst is not None:
-                readers.setdefault(operation.dst, []).append(operation)
+                definitions.setdefault(operation.dst, []).append(operation)
     while waiting:
-        for operation in readers.get(waiting.pop(), ()):
+        for operation in definitions.get(waiting.pop(), ()):
             need(operation.sources)
-    for block in blocks:
-        block.operations = [o for o in block.operations if o.op is Op.LD or o.dst is None or o.dst in needed]
+    return needed

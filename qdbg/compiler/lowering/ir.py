@@ -139,11 +139,15 @@ Terminator = Jump | Branch | Exit | Stop
 
 @dataclass(slots=True)
 class Block:
-    """Operations and where control goes after them; `barrier` is the bar.sync executed on entry."""
+    """Operations and where control goes after them.
+
+    barrier: the bar.sync executed on entry; done: whether this is where threads exit.
+    """
 
     end: Terminator
     operations: list[Operation] = field(default_factory=list)
     barrier: int | None = None
+    done: bool = False
 
     @property
     def successors(self) -> tuple[int, ...]:

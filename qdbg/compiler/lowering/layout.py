@@ -121,7 +121,7 @@ def _merge(blocks: Blocks) -> list[int]:
         joins = source < index and isinstance(blocks[source].end, Jump) and block.barrier is None
         if joins and blocks[source].end == Jump(index):
             blocks[source].operations += block.operations
-            blocks[source].end = block.end
+            blocks[source].end, blocks[source].done = block.end, block.done
             home[index] = source
         else:
             kept.append(index)

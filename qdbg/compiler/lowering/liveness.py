@@ -22,7 +22,7 @@ class Liveness:
             self.out[node] = frozenset().union(*(self.into[s] for s in graph.successors[node]))
             live = set(self.out[node]) | set(registers(graph.blocks[node].reads_at_end()))
             for operation in reversed(graph.blocks[node].operations):
-                _step_back(operation, live)
+                step_back(operation, live)
             if live != self.into[node]:
                 self.into[node] = frozenset(live)
                 waiting += graph.predecessors[node]
@@ -34,14 +34,15 @@ class Liveness:
         for position in range(len(block.operations) - 1, -1, -1):
             operation = block.operations[position]
             yield position, operation, live
-            _step_back(operation, live)
+            step_back(operation, live)
 
     def wanted_elsewhere(self, frontier: Frontier, node: int) -> frozenset[str]:
         """Registers that lanes waiting in front of other blocks may still read while `node` runs."""
         return frozenset().union(*(self.into[other] for other in frontier.into[node] - {node}))
 
 
-def _step_back(operation: Operation, live: set[str]) -> None:
+def step_back(operation: Operation, live: set[str]) -> None:
+    """Turn the registers live after an operation into those live before it."""
     if operation.dst is not None:
         live.discard(operation.dst)
     live.update(registers(operation.sources))

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from qdbg.compiler.lowering.barriers import Barriers
 from qdbg.compiler.lowering.frontier import Frontier
 from qdbg.compiler.lowering.ir import LoweringError, Stop
 from qdbg.compiler.machine.isa import Pattern
@@ -50,14 +51,14 @@ class Scopes:
 
     patterns[n]: the pattern of block n; leaves: the edges on which lanes write a 0, with its slot;
     clears[n]: the slots that block n forgets at its end; sets[n]: those that it sets to 1 instead, for a
-    barrier to check; exit_slot: the bit of lanes that are done, if any leave early.
+    barrier to check; elsewhere[n]: the patterns of lanes that a barrier at the start of block n checks for.
     """
 
     patterns: list[Pattern]
     leaves: dict[Edge, int]
     clears: dict[int, list[int]]
     sets: dict[int, list[int]]
-    exit_slot: int | None
+    elsewhere: dict[int, list[Pattern]]
 
 
 def assign_scopes(frontier: Frontier, slots: int) -> Scopes:
@@ -66,9 +67,10 @@ def assign_scopes(frontier: Frontier, slots: int) -> Scopes:
     Asking for zeros saves tokens but keeps bits in use for longer: where they run out, the largest such
     saving is given up first.
     """
+    barriers = Barriers(frontier)
     refused: set[int] = set()
     while True:
-        scopes, leaves = _Scoping(frontier, refused).run()
+        scopes, leaves = _Scoping(frontier, barriers, refused).run()
         needed = _assign_slots(frontier, scopes)
         if needed <= slots:
             break
@@ -80,25 +82,30 @@ def assign_scopes(frontier: Frontier, slots: int) -> Scopes:
             )
         refused.add(max(saving, key=lambda s: len(s.zeros)).target)
     slot = {scope.target: scope.slot for scope in scopes}
-    checked = contested_barriers(frontier)
     clears: dict[int, list[int]] = {}
     sets: dict[int, list[int]] = {}
     for scope in scopes:
         if scope.clears:
-            (sets if checked & scope.ones else clears).setdefault(scope.opener, []).append(scope.slot)
+            (sets if barriers.contested & scope.ones else clears).setdefault(scope.opener, []).append(
+                scope.slot
+            )
     patterns = [_pattern(n, scopes) for n in range(len(frontier.graph.blocks))]
-    exit_slot = slot.get(len(frontier.graph.blocks) - 1)
-    return Scopes(patterns, {edge: slot[edge[1]] for edge in leaves}, clears, sets, exit_slot)
+    elsewhere = {n: _elsewhere(n, scopes, barriers) for n in barriers.contested}
+    return Scopes(patterns, {edge: slot[edge[1]] for edge in leaves}, clears, sets, elsewhere)
 
 
-def contested_barriers(frontier: Frontier) -> frozenset[int]:
-    """The blocks whose barrier some lanes may miss: they may be waiting elsewhere, other than at the end."""
-    done = len(frontier.graph.blocks) - 1
-    return frozenset(
-        n
-        for n, block in enumerate(frontier.graph.blocks)
-        if block.barrier is not None and frontier.into[n] - {n, done}
-    )
+def _elsewhere(node: int, scopes: list[Scope], barriers: Barriers) -> list[Pattern]:
+    """Patterns of lanes that a barrier in `node` would wait for in vain.
+
+    They differ from the lanes at the barrier in one bit, and are not on their way out.
+    """
+    care = value = 0
+    for scope in scopes:
+        if node in scope.ones and scope.target in barriers.leaving:
+            care |= 1 << scope.slot
+            value |= 1 << scope.slot
+    others = [s for s in scopes if node in s.ones | s.zeros and not care >> s.slot & 1]
+    return [Pattern(care | 1 << s.slot, value | int(node in s.zeros) << s.slot) for s in others]
 
 
 def _assign_slots(frontier: Frontier, scopes: list[Scope]) -> int:
@@ -123,9 +130,8 @@ def _pattern(node: int, scopes: list[Scope]) -> Pattern:
 class _Scoping:
     """One attempt at scopes; targets in `refused` may not be asked for zeros."""
 
-    def __init__(self, frontier: Frontier, refused: set[int]):
-        self.frontier, self.graph, self.refused = frontier, frontier.graph, refused
-        self.contested = bool(contested_barriers(frontier))
+    def __init__(self, frontier: Frontier, barriers: Barriers, refused: set[int]):
+        self.graph, self.barriers, self.refused = frontier.graph, barriers, refused
         self.meanwhile: dict[Edge, frozenset[int]] = {}
         self.edges: dict[int, list[Edge]] = {n: [] for n in range(len(self.graph.blocks))}
         for node, block in enumerate(self.graph.blocks):
@@ -152,8 +158,8 @@ class _Scoping:
         That scope's target must be entered by leaving only, with every bit written.
         """
         node, target = edge
-        if self.contested and target == len(self.graph.blocks) - 1:
-            return False  # barriers tell lanes that are done from others by the exit's own bit
+        if self.barriers.contested and target in self.barriers.leaving:
+            return False  # a barrier tells lanes on their way out from others by that target's own bit
         running = self.meanwhile[edge]
         for scope in self.scopes:
             if (

@@ -49,6 +49,7 @@ class _Selector:
         start = builder.reserve()
         builder.enter(start)
         self.kernel_exit = self._grid_loop(start)
+        builder.blocks[self.kernel_exit].done = True
         for instruction in self.kernel.body:
             for block in self.at_label.get(instruction.index, ()):
                 builder.enter(block)
