@@ -7,22 +7,43 @@ from __future__ import annotations
 
 from functools import cache
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from qdbg.compiler.machine.config import MEMORY_BASE
+from qdbg.compiler.machine.config import MEMORY_BASE, NANO
 from qdbg.compiler.machine.isa import Trap
+from qdbg.compiler.machine.vocabulary import Kind, Token
 from qdbg.runtime.emulator import Emulator
 from qdbg.runtime.interpreter import Fault, Interpreter, LimitReached
 from qdbg.runtime.launch import Allocation, parse_launches
-from qdbg.runtime.launcher import LaunchOptions, Prepared, prepare
+from qdbg.runtime.launcher import LaunchOptions, Prepared, open_engine, prepare
 from qdbg.runtime.replay import Replay
+
+if TYPE_CHECKING:
+    from qdbg.runtime.engine import Engine
 
 KERNELS = Path(__file__).parent.parent / "kernels"
 FAULTS = KERNELS / "faults"
 LIMIT = 200_000
+#: What runs on the model in transformers, a few passes a second: (kernel, launch).
+ON_STOCK = [
+    ("dot.cu", 1),
+    ("elementwise/vector_add.cu", 1),
+    ("elementwise/saxpy.cu", 1),
+    ("elementwise/transpose.cu", 1),
+    ("elementwise/gather_scatter.cu", 1),
+    ("bits/shifts.cu", 1),
+    ("divergent/collatz.cu", 1),
+    ("divergent/nested.cu", 1),
+    ("divergent/early_exit.cu", 1),
+    ("reduction/serial_sum.cu", 1),
+    ("scan/prefix_sum.cu", 2),
+    ("hash/murmur.cu", 1),
+    ("faults/out_of_bounds.cu", 1),
+]
 
 
 def launches() -> list[tuple[str, int]]:
@@ -75,6 +96,25 @@ def test_emulator_gives_what_is_expected(path: str, number: int) -> None:
     arrays = {allocation.name: allocation for allocation in launch.bound.allocations}
     for expectation in launch.bound.expectations:
         assert content(replay.memory, arrays[expectation.name]).tolist() == expectation.values.tolist()
+
+
+@pytest.fixture(scope="module")
+def stock() -> Engine:
+    """One checkpoint in transformers, for every kernel."""
+    return open_engine("stock", NANO)[0]
+
+
+@pytest.mark.stock
+@pytest.mark.parametrize(("path", "number"), ON_STOCK)
+def test_model_generates_the_architectures_tokens(stock: Engine, path: str, number: int) -> None:
+    """Token for token; what the tokens stand for is checked on the emulator."""
+    ids = prepared(path, number).image.ids
+    emulator = Emulator(NANO)
+    expected, got = emulator.prefill(ids), stock.prefill(ids)
+    end = emulator.vocabulary[Token(Kind.END)]
+    while expected == got != end:
+        expected, got = emulator.step(), stock.step()
+    assert (stock.passes, emulator.vocabulary.token(got)) == (emulator.passes, Token(Kind.END))
 
 
 def test_kernels_head_comments_name_what_they_need() -> None:
