@@ -6,7 +6,6 @@ stores the sum: thread t stores the triangular number (t + 1)(t + 2) / 2.
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -17,7 +16,7 @@ from qdbg.compiler.ptx.parser import parse
 from qdbg.compiler.source import Source
 from qdbg.runtime.emulator import Emulator
 from qdbg.runtime.interpreter import Interpreter
-from qdbg.runtime.launch import BoundLaunch, bind, launch_for
+from qdbg.runtime.launch import bind, launch_for
 from qdbg.runtime.launcher import Image
 from qdbg.runtime.session import Session
 
@@ -80,15 +79,15 @@ _K, _SUM, _BASE = Reg(0), Reg(1), Reg(0, uniform=True)
 _LOOPING, _LEFT = Pattern(1, 1), Pattern(0, 0)
 
 
-def program(step: int = -1) -> Program:
-    """The machine's version; `step` other than -1 makes it wrong."""
+def program(step: int = -1, again: Cond = Cond.LT | Cond.GT) -> Program:
+    """The machine's version; other values of `step` and of the loop's condition `again` make it wrong."""
     code = (
         Instr(Op.ADD, _K, LANE_INDEX, immediate=1, ptx=(1, 2), result="%r2"),
         Instr(Op.ADD, _SUM, ptx=(3,), result="%r3"),
         Instr(Op.CLR, slot=0),
         Instr(Op.ADD, _SUM, _SUM, c=_K, pattern=_LOOPING, ptx=(4,), result="%r3"),
         Instr(Op.ADD, _K, _K, immediate=step, pattern=_LOOPING, ptx=(5,), result="%r2"),
-        Instr(Op.CBR, a=_K, immediate_is_b=True, cond=Cond.LT | Cond.GT, pattern=_LOOPING, ptx=(6, 7)),
+        Instr(Op.CBR, a=_K, immediate_is_b=True, cond=again, pattern=_LOOPING, ptx=(6, 7)),
         Instr(Op.BR, target=3, skip=7, pattern=_LOOPING),
         Instr(Op.CLR, slot=0),
         Instr(Op.ST, _SUM, LANE_INDEX, c=_BASE, scale=2, pattern=_LEFT, ptx=(0, 8, 9, 10, 11)),
@@ -98,33 +97,43 @@ def program(step: int = -1) -> Program:
     return Program(code, parameters={0: 0}, locations={n: r for n, r in locations.items() if r != LANE_INDEX})
 
 
-def source() -> Source:
-    """The kernel's file, as if the CUDA had been compiled."""
-    module = parse(PTX, "countdown.ptx")
+def source(elements: int = 4) -> Source:
+    """The kernel's file, as if the CUDA had been compiled, launched on an array of that many elements."""
+    text = PTX.replace("i32[4]", f"i32[{elements}]")
+    if elements < 4:
+        text = text[: text.index("// qdbg: expect")]
+    module = parse(text, "countdown.ptx")
     return Source(
-        Path("countdown.cu"), CUDA, module, {"countdown": ("out",)}, PTX, {"countdown": "countdown"}
+        Path("countdown.cu"), CUDA, module, {"countdown": ("out",)}, text, {"countdown": "countdown"}
     )
 
 
-def session(step: int = -1, pass_limit: int = 10_000, engine: Emulator | None = None) -> Session:
+def session(
+    machine: Program | None = None,
+    elements: int = 4,
+    pass_limit: int = 10_000,
+    engine: Emulator | None = None,
+) -> Session:
     """A session that has been started, on a machine of four lanes."""
-    kernel = source()
-    bound: BoundLaunch = bind(kernel, launch_for(kernel), TINY.lanes, 4 * TINY.words)
-    machine = program(step)
+    kernel = source(elements)
+    machine = machine or program()
+    bound = bind(kernel, launch_for(kernel), TINY.lanes, 4 * TINY.words)
     words = np.frombuffer(bound.parameters, np.uint32).tolist()
     uniforms = {register: words[word] for register, word in machine.parameters.items()}
     allocated = tuple((a.address, a.size) for a in bound.allocations)
     image = Image(TINY, machine, uniforms, {}, allocated, bound.threads)
     made = Session(
-        kernel, bound, machine, engine or Emulator(TINY), Interpreter(kernel.ptx, bound), image.vocabulary,
-        TINY, image.ids, title="countdown.cu  countdown<<<1, 4>>>", geometry="tiny", pass_limit=pass_limit,
-    )  # fmt: skip
+        kernel,
+        bound,
+        machine,
+        engine or Emulator(TINY),
+        Interpreter(kernel.ptx, bound),
+        image.vocabulary,
+        TINY,
+        image.ids,
+        title="countdown.cu  countdown<<<1, 4>>>",
+        geometry="tiny",
+        pass_limit=pass_limit,
+    )
     made.start()
-    return made
-
-
-def without_cuda(made: Session) -> Session:
-    """The same session as if the file had been PTX."""
-    made.source = replace(made.source, cuda_lines=None)
-    made.cuda_lines = None
     return made

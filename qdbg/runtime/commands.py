@@ -58,8 +58,8 @@ class Command(Generic[Target]):
 
 
 def parse(text: str) -> tuple[str, str]:
-    """A command line as name and argument; `x/8` and `5s` are taken apart too."""
-    text = text.strip()
+    """A command line as name and argument; a count may come first (`5s`), and a colon as in other editors."""
+    text = text.strip().removeprefix(":")
     count = len(text) - len(text.lstrip("0123456789"))
     if 0 < count < len(text):
         return text[count:].strip(), text[:count]
@@ -177,17 +177,17 @@ SESSION_COMMANDS: tuple[Command[Session], ...] = (
     Command("step", "[N]", "one PTX instruction, for all its lanes", _step, ("s", "f11"), ("s",), runnable),
     Command("next", "[N]", "to the next CUDA line (else PTX line)", _next, ("n", "f10"), ("n",), runnable),
     Command("pass", "[N]", "one forward pass of the model", _pass, ("full_stop",), (".", "p"), runnable),
-    Command("continue", "", "to a breakpoint, a mismatch or the end", _continue, ("c", "f5"), ("c",), runnable),
+    Command("continue", "", "to a breakpoint, mismatch or end", _continue, ("c", "f5"), ("c",), runnable),
     Command("until", "LINE", "run to a line: 24, cu:6", _until, (), ("u",), runnable),
     Command("finish", "", "to the end of the block", _finish, ("f",), ("f",), runnable),
-    Command("back", "[N]", "back to the stop before", _back, ("S",), ("S",)),
+    Command("back", "[N]", "to the stop before", _back, ("S",), ("S",)),
     Command("restart", "", "back to the start of the launch", _restart, ("r",), ("r", "run")),
     Command("break", "[LINE]", "set or remove a breakpoint: 24, cu:6", _break, (), ("b",), opened, True),
     Command("delete", "", "remove every breakpoint", _delete, (), ("d",), opened, True),
     Command("lane", "N", "focus a lane", _lane, (), ("l",), opened, True),
     Command("left", "", "focus the lane to the left", _turn(-1), ("left",), (), opened, True),
     Command("right", "", "focus the lane to the right", _turn(1), ("right",), (), opened, True),
-    Command("warp-left", "", "focus the warp before", _turn_warp(-1), _LEFT, (), opened, True),
-    Command("warp-right", "", "focus the warp behind", _turn_warp(1), _RIGHT, (), opened, True),
+    Command("warp-left", "", "the warp before", _turn_warp(-1), _LEFT, (), opened, True),
+    Command("warp-right", "", "the warp behind", _turn_warp(1), _RIGHT, (), opened, True),
     Command("print", "NAME", "a register in every lane, or an array", _print, (), ("x",)),
 )  # fmt: skip

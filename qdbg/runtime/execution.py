@@ -198,7 +198,7 @@ class Execution:
             targets = np.flatnonzero(self.trace.exists).tolist() if event.lane is None else [event.lane]
             values = dict.fromkeys(targets, event.value)
             self.seen.setdefault(event.register, {}).update(values)
-            self.lockstep.result(event.register, values)
+            self.lockstep.result(event.register, values, event.number)
         if event.finished and self.trace.trap is None:
             self.lockstep.finished(event, lanes, uniform)
             if not self.trace.ended and not self.between:

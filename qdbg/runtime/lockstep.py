@@ -62,7 +62,7 @@ class Lockstep:
         self.interpreter = interpreter
         self.completed = 0  #: PTX instructions that cost passes and are done
         self.mismatch: Mismatch | None = None
-        self._results: dict[str, dict[int, int]] = {}  #: of the PTX instruction at hand, by lane
+        self._results: dict[str, dict[int, tuple[int, int]]] = {}  #: at hand: lane -> (value, pass)
         self._costly = np.array(sorted(correspondence.anchors), np.int64)
         self.known: dict[str, Mask] = self._nothing_known()
 
@@ -102,9 +102,9 @@ class Lockstep:
         """Execute a free PTX instruction of these lanes."""
         self._execute(index, self._pad(lanes) & (self.warp.pc == index))
 
-    def result(self, register: str, values: Mapping[int, int]) -> None:
-        """The machine has results of the PTX instruction at hand, by lane."""
-        self._results.setdefault(register, {}).update(values)
+    def result(self, register: str, values: Mapping[int, int], number: int) -> None:
+        """Pass `number` completed results of the PTX instruction at hand, by lane."""
+        self._results.setdefault(register, {}).update((lane, (v, number)) for lane, v in values.items())
 
     def finished(self, event: Event, lanes: Mask, uniform: bool) -> None:
         """The machine finished an instruction for `lanes`.
@@ -276,17 +276,17 @@ class Lockstep:
         if self.warp.live.any():
             self._astray(int(np.argmax(self.warp.live)), None, number)
 
-    def _compare(self, event: Event, register: str, results: Mapping[int, int]) -> None:
+    def _compare(self, event: Event, register: str, results: Mapping[int, tuple[int, int]]) -> None:
         mask = (1 << self.width(register)) - 1
         # A 64-bit register that the machine narrowed is compared, and shown, as its low word.
         declared = self.kernel.registers[register]
         type_ = declared if TYPE_BITS[declared] <= 32 else "b32"
-        for lane, got in results.items():
+        for lane, (got, number) in results.items():
             expected = self.value(register, lane)
             if expected is not None and (expected ^ got) & mask:
                 index = self.map.anchor[event.pc]
                 self._report(
-                    event.number, lane, index, register, show(expected & mask, type_), show(got & mask, type_)
+                    number, lane, index, register, show(expected & mask, type_), show(got & mask, type_)
                 )
                 return
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from qdbg.runtime.commands import SESSION_COMMANDS, Command, always, opened, runnable
@@ -12,69 +13,50 @@ if TYPE_CHECKING:
 
 
 def _here(app: DebuggerApp, argument: str, control: Control) -> str:
-    return app.toggle_here()
+    pane = app.desk.source
+    return app.toggle(pane.cursor, pane.language == "cuda")
 
 
 def _cursor(app: DebuggerApp, argument: str, control: Control) -> str:
-    return app.run_to_cursor()
-
-
-def _quit(app: DebuggerApp, argument: str, control: Control) -> str:
-    app.leave()
-    return ""
-
-
-def _help(app: DebuggerApp, argument: str, control: Control) -> str:
-    app.show_help()
-    return ""
-
-
-def _prompt(app: DebuggerApp, argument: str, control: Control) -> str:
-    app.open_prompt(":")
+    pane = app.desk.source
+    app.execute(f"until {'cu:' if pane.language == 'cuda' else ''}{pane.cursor}")
     return ""
 
 
 def _find(app: DebuggerApp, argument: str, control: Control) -> str:
-    if argument:
-        return app.find(argument)
-    app.open_prompt("/")
-    return ""
+    return app.desk.find(argument) if argument else app.open_prompt("/")
 
 
-def _zoom(app: DebuggerApp, argument: str, control: Control) -> str:
-    app.toggle_zoom()
-    return ""
+def _plain(act: Callable[[DebuggerApp], str]) -> Callable[[DebuggerApp, str, Control], str]:
+    """A command that takes no argument."""
+    return lambda app, argument, control: act(app)
 
 
 def _pane(app: DebuggerApp, argument: str, control: Control) -> str:
-    return app.next_pane(argument)
+    return app.desk.next_pane(argument)
 
 
-def _format(app: DebuggerApp, argument: str, control: Control) -> str:
-    return app.next_format()
-
-
-def _reference(app: DebuggerApp, argument: str, control: Control) -> str:
-    return app.toggle_reference()
-
-
-def _theme(app: DebuggerApp, argument: str, control: Control) -> str:
-    return app.toggle_theme()
-
+_prompt = _plain(lambda app: app.open_prompt(":"))
+_zoom = _plain(lambda app: app.desk.toggle_zoom())
+_format = _plain(lambda app: app.desk.next_format())
+_reference = _plain(lambda app: app.desk.toggle_reference())
+_theme = _plain(lambda app: app.toggle_theme())
+_help = _plain(lambda app: app.show_help())
+_quit = _plain(lambda app: app.leave())
 
 APP_COMMANDS: tuple[Command[DebuggerApp], ...] = (
-    Command("here", "", "breakpoint on the cursor's line", _here, ("b", "space", "f9")),
+    Command("here", "", "breakpoint on the cursor's line", _here, ("b", "space", "f9"), (), always),
     Command("cursor", "", "run to the cursor's line", _cursor, ("t",), (), runnable),
     Command("command", "", "the command prompt", _prompt, ("colon",), (), always),
     Command("find", "[TEXT]", "search the source", _find, ("slash",), (), always),
     Command("pane", "[NAME]", "the next pane", _pane, (), (), always),
-    Command("zoom", "", "one pane over the whole screen, and back", _zoom, ("z",), (), always),
-    Command("format", "", "number format: auto, hex, unsigned, float", _format, ("x",), (), always),
-    Command("interpreter", "", "the interpreter's values under every register", _reference, ("i",), (), opened),
+    Command("zoom", "", "one pane alone, and back", _zoom, ("z",), (), always),
+    Command("format", "", "numbers: auto, hex, unsigned, float", _format, ("x",), (), always),
+    Command("interpreter", "", "its values for every register", _reference, ("i",), (), opened),
     Command("theme", "", "light or dark", _theme, ("T",), (), always),
     Command("help", "", "this list", _help, ("question_mark",), ("h",), always),
     Command("quit", "", "leave the debugger", _quit, ("q",), ("q", "exit"), always),
-)  # fmt: skip
+)
 
 
 def every_command() -> tuple[Command[object], ...]:

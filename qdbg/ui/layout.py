@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from rich.text import Text
 from textual.geometry import Size
 
 #: In the order in which tab goes through them.
@@ -38,3 +39,21 @@ def arrange(
     shown = frozenset(there & wanted)
     columns = {column: any(pane in shown for pane in panes) for column, panes in COLUMNS.items()}
     return Arrangement(shown, columns, shown == there)
+
+
+def key_line(width: int, complete: bool, running: bool) -> Text:
+    """The keys that matter now, as many as fit; complete: no pane is hidden."""
+    keys = ["s step", "n next line", ". pass", "c continue", "b break", "t to cursor", "S back", "r restart"]
+    if running:
+        keys = ["ctrl+c interrupt"]
+    if not complete:
+        keys.insert(1, "tab panes")
+    keys += ["z zoom", ": command", "/ find"]
+    last = ["? help", "q quit"]
+    while sum(len(key) + 2 for key in (*keys, *last)) > width:
+        keys.pop()
+    line = Text()
+    for item in (*keys, *last):
+        key, _, what = item.partition(" ")
+        line += Text.assemble(" ", (key, "bold"), f" {what} ")
+    return line

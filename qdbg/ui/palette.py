@@ -29,12 +29,14 @@ class DebuggerCommands(Provider):
             if (score := matcher.match(f"{title} {help_text}")) > 0:
                 yield Hit(score, matcher.highlight(title), run, help=help_text)
 
-    def _offers(self) -> Iterator[tuple[str, str, Callable[[], None]]]:
+    def _offers(self) -> Iterator[tuple[str, str, Callable[[], object]]]:
         app = cast("DebuggerApp", self.app)
         for command in every_command():
             if command.enabled(app.view):
                 needs = command.usage and not command.usage.startswith("[")
                 run = (
-                    partial(app.start_command, command.name) if needs else partial(app.execute, command.name)
+                    partial(app.open_prompt, ":", f"{command.name} ")
+                    if needs
+                    else partial(app.execute, command.name)
                 )
                 yield command.title, command.help, run

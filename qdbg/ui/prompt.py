@@ -55,10 +55,11 @@ class Prompt(Input):
         self.history: dict[str, list[str]] = {":": [], "/": []}
         self._at = 0
 
-    def open(self, kind: str) -> None:
-        """Start a command (":") or a search ("/")."""
+    def open(self, kind: str, text: str = "") -> None:
+        """Start a command (":") or a search ("/"), with `text` to go on from."""
         self.kind = kind
-        self.value = ""
+        self.value = text
+        self.cursor_position = len(text)
         self._at = len(self.history[kind])
         self.focus()
 

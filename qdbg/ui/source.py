@@ -88,6 +88,10 @@ class SourcePane(Pane):
             return "current"
         return "cursor" if y + 1 == self.cursor and self.has_focus else ""
 
+    def on_resize(self) -> None:
+        """A pane that was hidden until now, or got smaller, shows where the machine is."""
+        self.reveal(self.cursor - 1)
+
     def watch_view(self) -> None:
         """Follow the machine."""
         view = self.view
@@ -121,10 +125,10 @@ class SourcePane(Pane):
         self.refresh()
         return False
 
-    def action_cursor(self, by: int) -> None:
-        """Move the cursor."""
+    def action_cursor(self, by: int, margin: int = 2) -> None:
+        """Move the cursor; `margin` lines around it stay on the screen."""
         self.cursor = max(1, min(len(self.lines), self.cursor + by))
-        self.reveal(self.cursor - 1)
+        self.reveal(self.cursor - 1, margin)
         self.refresh()
 
     def action_page(self, direction: int) -> None:
@@ -139,7 +143,7 @@ class SourcePane(Pane):
         line = offset.y + round(self.scroll_y) + 1
         if line > len(self.lines):
             return
-        self.action_cursor(line - self.cursor)
+        self.action_cursor(line - self.cursor, margin=0)
         if offset.x + round(self.scroll_x) < self.gutter_width:
             self.post_message(self.Toggle(self, line))
 

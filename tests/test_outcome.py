@@ -1,0 +1,96 @@
+"""Headless runs and the JSON that they give."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import fakes
+import numpy as np
+import pytest
+
+from qdbg.compiler.machine.config import NANO
+from qdbg.runtime import outcome
+from qdbg.runtime.emulator import Emulator
+from qdbg.runtime.interpreter import Interpreter
+from qdbg.runtime.launcher import LaunchOptions, prepare
+from qdbg.runtime.session import Session
+
+KERNELS = Path(__file__).parent.parent / "kernels"
+
+
+def of_kernel(name: str) -> Session:
+    prepared = prepare(KERNELS / name, LaunchOptions())
+    image = prepared.image
+    session = Session(
+        prepared.source,
+        prepared.bound,
+        image.program,
+        Emulator(NANO),
+        Interpreter(prepared.source.ptx, prepared.bound),
+        image.vocabulary,
+        NANO,
+        image.ids,
+    )
+    session.start()
+    return session
+
+
+@pytest.mark.parametrize(
+    "name", ["dot.cu", "divergent/nested.cu", "reduction/block_max.cu", "sort/odd_even.cu"]
+)
+def test_kernels_are_exact_and_as_their_files_expect(name: str) -> None:
+    result = outcome.run(of_kernel(name))
+    assert result.mismatch is None
+    assert (result.exact, result.expected, result.status) == (True, True, 0)
+
+
+def test_report() -> None:
+    session = fakes.session()
+    result = outcome.run(session)
+    printed = json.loads(json.dumps(outcome.report(session, result)))
+    assert printed["outputs"] == {"out": {"dtype": "i32", "shape": [4], "data": [1, 3, 6, 10]}}
+    assert printed["expected"] is True
+    # Two values a lane, CLR, three passes a lane and a BR in each round, CLR, a store a lane, HALT.
+    rounds = 4 + 3 + 2 + 1
+    assert printed["tokens"] == printed["passes"] == 2 * 4 + 1 + 3 * rounds + 4 + 1 + 4 + 1
+    assert printed["ptx_instructions"] == 4 + 4 * 4 + 5
+
+
+def test_mismatch_has_status_1() -> None:
+    session = fakes.session(fakes.program(step=-2))
+    result = outcome.run(session)
+    assert (result.exact, result.status) == (False, 1)
+    (entry,) = outcome.report(session, result)["mismatches"]
+    assert (entry["lane"], entry["register"]) == (0, "%r2")
+
+
+def test_trap_has_status_3() -> None:
+    result = outcome.run(fakes.session(elements=3))
+    assert (result.exact, result.expected, result.status) == (True, None, 3)
+    assert "thread (3, 0, 0)" in str(result.trap)
+
+
+def test_pass_limit_is_an_error() -> None:
+    with pytest.raises(outcome.PassLimit, match="within 10 forward passes"):
+        outcome.run(fakes.session(pass_limit=10))
+
+
+def test_floats_read_back_to_the_same_bits() -> None:
+    words = [
+        0x7FC00000,
+        0x7F800001,
+        0xFFC00000,
+        0x7F800000,
+        0xFF800000,
+        0x80000000,
+        0x3DCCCCCD,
+        0x00000001,
+        0x7F7FFFFF,
+    ]
+    values = np.array(words, "<u4").view("<f4")
+    encoded = json.loads(json.dumps(outcome.encode(values), allow_nan=False))
+    assert encoded["data"][0] == "nan"
+    assert encoded["data"][3:5] == ["inf", "-inf"]
+    assert encoded["data"][6] == 0.1
+    assert outcome.decode(encoded).view("<u4").tolist() == words

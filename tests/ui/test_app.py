@@ -1,0 +1,364 @@
+"""The screen, driven by keys and clicks, on the hand-written launch of `fakes`."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+
+import fakes
+import pytest
+from fakes import LINE, STORE_LINE, SUM_LINE
+from textual.pilot import Pilot
+from textual.widgets import Static
+
+from qdbg.compiler.machine.config import TINY
+from qdbg.runtime.emulator import Emulator
+from qdbg.runtime.session import Session
+from qdbg.runtime.view import State
+from qdbg.ui.app import DebuggerApp
+from qdbg.ui.header import StatusLine
+from qdbg.ui.memory import MemoryPane
+from qdbg.ui.registers import RegisterPane
+from qdbg.ui.runner import Report
+from qdbg.ui.source import SourcePane
+from qdbg.ui.tokens import TokenPane
+
+Debugger = Pilot[int]
+WIDE, SMALL = (160, 50), (80, 24)
+
+
+@asynccontextmanager
+async def debugger(
+    open_session: Callable[[Report], Session] = lambda report: fakes.session(),
+    size: tuple[int, int] = WIDE,
+    wait: bool = True,
+) -> AsyncIterator[Debugger]:
+    """The app on a terminal of that size, at its first stop."""
+    app = DebuggerApp(open_session, "countdown.cu", fakes.CUDA, "cuda", lambda error: (str(error), 2))
+    async with app.run_test(size=size) as pilot:
+        if wait:
+            await until(pilot, lambda: app.view is not None)
+            await pilot.pause()
+        yield pilot
+        app.runner.close()
+        assert app.runner.join(5)
+
+
+async def until(pilot: Debugger, condition: Callable[[], bool]) -> None:
+    """Wait for something that another thread brings about."""
+    for _ in range(200):
+        await pilot.pause(0.01)
+        if condition():
+            return
+    raise AssertionError(f"it never happened; the screen says {message(pilot)!r}")
+
+
+async def press(pilot: Debugger, *keys: str) -> None:
+    """Press keys, each after the machine has stopped again."""
+    for key in keys:
+        await pilot.press(key)
+        await until(pilot, lambda: not app(pilot).runner.busy)
+        await pilot.pause()
+
+
+def app(pilot: Debugger) -> DebuggerApp:
+    assert isinstance(pilot.app, DebuggerApp)
+    return pilot.app
+
+
+def message(pilot: Debugger) -> str:
+    return str(pilot.app.screen_stack[0].query_one("#message", Static).content)
+
+
+def shown_line(pilot: Debugger) -> int | None:
+    view = app(pilot).view
+    assert view is not None
+    return view.line
+
+
+def visible(pilot: Debugger) -> set[str]:
+    names = ("ptx", "cuda", "registers", "memory", "tokens")
+    return {n for n in names if pilot.app.query_one(f"#{n}").region.area > 0}
+
+
+async def test_steps_and_shows_values() -> None:
+    async with debugger() as pilot:
+        await press(pilot, *"sss")
+        assert shown_line(pilot) == LINE["mov.u32 %r3, 0"]
+        registers = pilot.app.query_one(RegisterPane).text()
+        (row,) = (line for line in registers.splitlines() if line.startswith("%r2"))
+        assert row.split() == ["%r2", "v0", "1", "!", "2", "!", "3", "!", "4", "!"]
+        assert "l3   %r2 = 4" in pilot.app.query_one(TokenPane).text()
+        assert pilot.app.query_one("#ptx", SourcePane).current == LINE["mov.u32 %r3, 0"]
+        assert pilot.app.query_one("#cuda", SourcePane).current == 3
+
+
+async def test_single_pass() -> None:
+    async with debugger() as pilot:
+        await press(pilot, "full_stop", "full_stop")
+        view = app(pilot).view
+        assert view is not None
+        assert view.passes == 2
+
+
+async def test_breakpoint_by_key_and_continue() -> None:
+    async with debugger() as pilot:
+        pane = pilot.app.query_one("#ptx", SourcePane)
+        await press(pilot, *["down"] * (SUM_LINE - pane.cursor), "b")
+        assert SUM_LINE in pane.breakpoints
+        await press(pilot, "c", "c")
+        assert shown_line(pilot) == SUM_LINE
+        assert pane.text().splitlines()[SUM_LINE - 1].startswith("●►")
+        assert "breakpoint 1, hit 2" in str(pilot.app.query_one(StatusLine).render())
+        await press(pilot, "space")
+        assert not pane.breakpoints
+
+
+@pytest.mark.parametrize("size", [WIDE, SMALL])
+async def test_breakpoint_by_click(size: tuple[int, int]) -> None:
+    async with debugger(size=size) as pilot:
+        pane = pilot.app.query_one("#ptx", SourcePane)
+        line = LINE["add.s32 %r2, %r1, 1"]
+        row = line - round(pane.scroll_y)  # the border is row 0
+        await pilot.click("#ptx", offset=(2, row))
+        await pilot.pause()
+        assert pane.breakpoints == {line}
+        await pilot.click("#ptx", offset=(20, row + 1))
+        await pilot.pause()
+        assert pane.breakpoints == {line}
+        assert pane.cursor == line + 1
+
+
+async def test_current_line_is_on_the_screen_from_the_start() -> None:
+    async with debugger(size=(60, 16)) as pilot:
+        pane = pilot.app.query_one("#ptx", SourcePane)
+        first = round(pane.scroll_y)
+        assert first < LINE["ld.param.u64 %rd1, [countdown_param_0]"] <= first + pane.content_size.height
+
+
+async def test_cuda_breakpoint_and_run_to_cursor() -> None:
+    async with debugger() as pilot:
+        pilot.app.query_one("#cuda").focus()
+        pane = pilot.app.query_one("#cuda", SourcePane)
+        await press(pilot, *["down"] * (6 - pane.cursor), "b", "c")
+        assert shown_line(pilot) == SUM_LINE
+        assert pane.breakpoints == {6}
+        await press(pilot, "b", "down", "t")
+        assert shown_line(pilot) == LINE["mul.wide.s32 %rd2, %r1, 4"]
+
+
+async def test_breakpoint_before_the_session_is_open() -> None:
+    gate = threading.Event()
+
+    def slow(report: Report) -> Session:
+        gate.wait(5)
+        return fakes.session()
+
+    async with debugger(slow, wait=False) as pilot:
+        assert "countdown" in pilot.app.query_one("#cuda", SourcePane).text()
+        await pilot.press(*["down"] * 5, "b", "s")
+        assert "not open" in message(pilot)
+        gate.set()
+        await until(pilot, lambda: app(pilot).view is not None)
+        await press(pilot, "c")
+        assert shown_line(pilot) == SUM_LINE
+
+
+async def test_mismatch_is_shown() -> None:
+    async with debugger(lambda report: fakes.session(fakes.program(step=-2))) as pilot:
+        await press(pilot, "c")
+        assert message(pilot).startswith("MISMATCH pass 14")
+        assert "%r2: machine -1, interpreter 0" in message(pilot)
+        text = pilot.app.query_one(RegisterPane).text().splitlines()
+        at = next(i for i, line in enumerate(text) if line.startswith("%r2"))
+        assert text[at].split()[2:] == ["-1", "X", "0", "X", "1", "X", "2", "X"]
+        assert text[at + 1].split() == ["ref", "0", "1", "2", "3"]
+        await press(pilot, "q")
+    assert pilot.app.return_value == 1
+
+
+async def test_trap_is_shown() -> None:
+    async with debugger(lambda report: fakes.session(elements=3)) as pilot:
+        await press(pilot, "c")
+        assert "thread (3, 0, 0)" in message(pilot)
+        assert f"line {STORE_LINE}: out of bounds" in message(pilot)
+        await press(pilot, "s")
+        assert "r starts it again" in message(pilot)
+        await press(pilot, "q")
+    assert pilot.app.return_value == 3
+
+
+class Slow(Emulator):
+    """Waits at the twentieth pass until the test has pressed ctrl+c."""
+
+    gate = threading.Event()
+
+    def step(self) -> int:
+        if self.passes == 20:
+            self.gate.wait(5)
+        return super().step()
+
+
+async def test_interrupt_and_go_on() -> None:
+    Slow.gate.clear()
+    async with debugger(lambda report: fakes.session(engine=Slow(TINY))) as pilot:
+        await pilot.press("c")
+        await until(pilot, lambda: len(app(pilot).session.tokens) >= 20)  # type: ignore[union-attr]
+        assert "ctrl+c interrupt" in str(pilot.app.query_one("#keys", Static).content)
+        await pilot.press("ctrl+c")
+        Slow.gate.set()
+        await until(pilot, lambda: not app(pilot).runner.busy)
+        await pilot.pause()
+        view = app(pilot).view
+        assert view is not None
+        assert (view.state, view.status) == (State.STOPPED, "interrupted")
+        await press(pilot, "ctrl+c")
+        assert "nothing is running" in message(pilot)
+        await press(pilot, "c")
+        assert pilot.app.query_one(MemoryPane).text().split()[2::2] == ["1", "3", "6", "10"]
+        await press(pilot, "q")
+    assert pilot.app.return_value == 0
+
+
+async def test_restart_and_back() -> None:
+    async with debugger() as pilot:
+        await press(pilot, "c")
+        assert "ended, exact" in str(pilot.app.query_one(StatusLine).render())
+        await press(pilot, "r")
+        assert shown_line(pilot) == LINE["ld.param.u64 %rd1, [countdown_param_0]"]
+        await press(pilot, "s", "s", "S")
+        assert shown_line(pilot) == LINE["mov.u32 %r1, %tid.x"]
+
+
+async def test_error_while_opening_is_one_sentence_and_a_status() -> None:
+    def broken(report: Report) -> Session:
+        report("compiling", None)
+        raise OSError("countdown.cu:3: expected a ';'")
+
+    async with debugger(broken, wait=False) as pilot:
+        await until(pilot, lambda: "expected" in message(pilot))
+        assert message(pilot) == "countdown.cu:3: expected a ';'  (q leaves)"
+        await press(pilot, "s")
+        assert "not open" in message(pilot)
+        await press(pilot, "q")
+    assert pilot.app.return_value == 2
+
+
+async def test_progress_of_the_opening() -> None:
+    gate = threading.Event()
+
+    def slow(report: Report) -> Session:
+        report("building the checkpoint", 0.4)
+        gate.wait(5)
+        return fakes.session()
+
+    async with debugger(slow, wait=False) as pilot:
+        await until(pilot, lambda: "checkpoint" in str(pilot.app.query_one(StatusLine).render()))
+        assert "40%" in str(pilot.app.query_one(StatusLine).render())
+        gate.set()
+
+
+async def test_small_terminal_shows_two_panes_and_tab_the_others() -> None:
+    async with debugger(size=SMALL) as pilot:
+        assert visible(pilot) == {"ptx", "registers"}
+        seen = []
+        for _ in range(4):
+            await press(pilot, "tab")
+            seen.append(visible(pilot))
+        assert seen == [{"ptx", "registers"}, {"ptx", "memory"}, {"ptx", "tokens"}, {"cuda", "tokens"}]
+        await press(pilot, "z")
+        assert visible(pilot) == {"cuda"}
+        await press(pilot, "z", "tab")
+        assert visible(pilot) == {"ptx", "tokens"}
+
+
+async def test_tiny_terminal_says_so_and_recovers() -> None:
+    async with debugger(size=(40, 10)) as pilot:
+        tiny = pilot.app.query_one("#tiny", Static)
+        assert tiny.display
+        assert str(tiny.content) == "terminal too small (40x10): qdbg needs 60x16"
+        assert visible(pilot) == set()
+        await pilot.resize_terminal(*WIDE)
+        await pilot.pause()
+        assert not tiny.display
+        assert visible(pilot) == {"ptx", "cuda", "registers", "memory", "tokens"}
+
+
+async def test_prompt_history_completion_and_errors() -> None:
+    async with debugger() as pilot:
+        await press(pilot, "colon", *"break 20", "enter", "colon", *"cont")
+        await pilot.pause()
+        await press(pilot, "tab", "enter")
+        assert shown_line(pilot) == SUM_LINE
+        await press(pilot, "colon", "up", "up", "enter")
+        assert not app(pilot).query_one("#ptx", SourcePane).breakpoints
+        await press(pilot, "colon", *"frobnicate", "enter")
+        assert message(pilot) == "there is no command 'frobnicate': ? lists them"
+        await press(pilot, *"lane 9", "enter")
+        assert "lanes 0 to 3" in message(pilot)
+        await press(pilot, *"print %r3", "enter")
+        assert message(pilot).startswith("%r3 (v1): l0 0  l1 0")
+        await press(pilot, "escape", "s")
+        assert shown_line(pilot) == LINE["add.s32 %r2, %r2, -1"]
+
+
+async def test_focus_moves_without_changing_anything_else() -> None:
+    async with debugger() as pilot:
+        await press(pilot, *"sss")
+        before = app(pilot).view
+        await press(pilot, "right", "right")
+        after = app(pilot).view
+        assert before is not None
+        assert after is not None
+        assert after.focus == 2
+        assert after.registers is before.registers
+        assert "►lane 2" in pilot.app.query_one(RegisterPane).text()
+
+
+async def test_search() -> None:
+    async with debugger() as pilot:
+        await press(pilot, "slash", *"st.global", "enter")
+        assert pilot.app.query_one("#ptx", SourcePane).cursor == STORE_LINE
+        await press(pilot, "slash", *"nowhere", "enter")
+        assert "no line holds 'nowhere'" in message(pilot)
+
+
+async def test_help_and_palette() -> None:
+    async with debugger() as pilot:
+        await press(pilot, "question_mark")
+        assert type(pilot.app.screen).__name__ == "HelpScreen"
+        await press(pilot, "escape", "ctrl+p")
+        await pilot.press(*"restart")
+        assert type(pilot.app.screen).__name__ == "CommandPalette"
+        await pilot.press("escape", "escape")
+        await pilot.pause()
+        assert len(pilot.app.screen_stack) == 1
+
+
+async def test_formats_and_theme() -> None:
+    async with debugger() as pilot:
+        await press(pilot, "c", "x")
+        assert "0000000a" in pilot.app.query_one(MemoryPane).text()
+        await press(pilot, "T")
+        assert pilot.app.theme == "textual-light"
+
+
+async def test_interpreter_rows() -> None:
+    async with debugger() as pilot:
+        await press(pilot, *"sss", "i")
+        text = pilot.app.query_one(RegisterPane).text().splitlines()
+        at = next(i for i, line in enumerate(text) if line.startswith("%r2"))
+        assert text[at + 1].split() == ["ref", "1", "2", "3", "4"]
+
+
+def test_importing_the_interface_loads_nothing_heavy() -> None:
+    import subprocess
+    import sys
+
+    code = (
+        "import sys, qdbg.ui.app; "
+        "print([m for m in ('torch', 'transformers', 'numba', 'safetensors', 'cuda') if m in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
