@@ -66,7 +66,9 @@ def cache_directory() -> Path:
     return Path(user_cache_dir("qdbg", appauthor=False))
 
 
-def find_or_build(config: MachineConfig, target: str = "nano", progress: Progress | None = None) -> Checkpoint:
+def find_or_build(
+    config: MachineConfig, target: str = "nano", progress: Progress | None = None
+) -> Checkpoint:
     """The checkpoint of a machine, built if it is not in the cache or damaged there.
 
     `progress` is called with (layers written, layers) while building.  Raises CheckpointError where
@@ -136,7 +138,10 @@ def _damage(path: Path) -> str | None:
             status = (path / name).stat()
             if status.st_size != expected["size"]:
                 return f"{name} has {status.st_size} bytes, not {expected['size']}"
-            if status.st_mtime_ns != expected["modified"] and _describe(path / name)["sha256"] != expected["sha256"]:
+            if (
+                status.st_mtime_ns != expected["modified"]
+                and _describe(path / name)["sha256"] != expected["sha256"]
+            ):
                 return f"{name} has changed"
     except FileNotFoundError as error:
         return f"{Path(error.filename).name} is missing"

@@ -42,7 +42,8 @@ class StateDecoder:
             layer, head = self.heads[name]
             if layer not in layers:
                 layers[layer] = read(layer)
-            return layers[layer][head]
+            table: Rows = layers[layer][head]
+            return table
 
         def words(name: str, count: int) -> NDArray[np.uint32]:
             """A table of 32-bit words that stands in the heads name0, name1, ..."""

@@ -14,10 +14,10 @@ from qdbg.compiler.hardware.signals import Linear
 LIMIT = 256
 
 
-def significant_bits(number: int) -> int:
-    """Bits from the highest to the lowest one set."""
-    number = abs(number)
-    return (number // (number & -number)).bit_length() if number else 0
+def significant_bits(number: float) -> int:
+    """Bits from the highest to the lowest one set; powers of two do not count."""
+    numerator = abs(float(number).as_integer_ratio()[0])
+    return (numerator // (numerator & -numerator)).bit_length() if numerator else 0
 
 
 def check(netlist: Netlist, schedule: Schedule) -> list[str]:

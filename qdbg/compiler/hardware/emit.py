@@ -171,7 +171,8 @@ def configuration(schedule: Schedule, vocabulary: int, pad: int, end: int) -> di
         "intermediate_size": schedule.intermediate,
         "num_hidden_layers": schedule.layers,
         "layer_types": [
-            "full_attention" if is_attention(layer) else "linear_attention" for layer in range(schedule.layers)
+            "full_attention" if is_attention(layer) else "linear_attention"
+            for layer in range(schedule.layers)
         ],
         "full_attention_interval": 4,
         "hidden_act": "silu",

@@ -88,6 +88,11 @@ class Netlist:
         """`up` where form >= threshold, else 0; form is an integer."""
         return self.ramp(form - (threshold - 1), up) + scale(self.ramp(form - threshold, up), -1)
 
+    def is_zero(self, form: Linear, up: Linear | int = 1) -> Terms:
+        """`up` where an integer form is 0, else 0: a triangle of three ramps."""
+        sides = self.ramp(form + 1, up) + self.ramp(form - 1, up)
+        return sides + scale(self.ramp(form, up), -2)
+
     def function(self, form: Linear, low: int, high: int, f: Callable[[int], int]) -> Terms:
         """f(form) for an integer form in [low, high], as a sum of ramps from `low` on."""
         terms: Terms = self.copy(Linear(constant=f(low))) if f(low) else []

@@ -117,7 +117,7 @@ def _times(netlist: Netlist, capacity: int) -> tuple[dict[Unit | Head, int], int
         if not drivers[signal] and signal not in ready:
             raise ValueError(f"nothing drives {signal.name}")
     waiting = {i: sum(1 for s in set(node.inputs) if drivers[s]) for i, node in enumerate(nodes)}
-    earliest = {i: -1 for i in waiting}
+    earliest = dict.fromkeys(waiting, -1)
     for i, node in enumerate(nodes):
         earliest[i] = max([ready.get(s, -1) for s in node.inputs], default=-1)
     queue = [(_slot(nodes[i], earliest[i]), i) for i, count in waiting.items() if not count]

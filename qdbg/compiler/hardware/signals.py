@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping
 class Linear:
     """`constant + sum(weight * signal)`; immutable."""
 
-    __slots__ = ("terms", "constant")
+    __slots__ = ("constant", "terms")
 
     def __init__(self, terms: Mapping[Signal, int] | None = None, constant: int = 0):
         self.terms: dict[Signal, int] = {s: w for s, w in (terms or {}).items() if w}
@@ -71,7 +71,7 @@ class Signal(Linear):
     `clock` marks powers of two below 1, which are exact too but no integers.
     """
 
-    __slots__ = ("name", "low", "high", "clock", "index")
+    __slots__ = ("clock", "high", "index", "low", "name")
 
     def __init__(self, name: str, index: int, low: int = 0, high: int = 1, clock: bool = False):
         self.name, self.index, self.low, self.high, self.clock = name, index, low, high, clock

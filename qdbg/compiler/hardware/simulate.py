@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from qdbg.compiler.hardware.heads import DATA_CHANNELS, HEAD_SIZE, MAX_TAP, Head
+from qdbg.compiler.hardware.heads import HEAD_SIZE, MAX_TAP, Head
 from qdbg.compiler.hardware.netlist import Netlist, Unit
 from qdbg.compiler.hardware.schedule import Schedule
 from qdbg.compiler.hardware.signals import Linear, Signal, total
@@ -68,59 +68,80 @@ class Memory:
 
     def __init__(self, head: Head, batch: int):
         self.head = head
-        channels = 1 + max([*head.data, *head.out])
-        self.channels = channels
-        self.rows = np.zeros((batch, HEAD_SIZE, channels), np.float32)
+        self.channels = 1 + max([*head.data, *head.out])
+        self.rows = np.zeros((batch, HEAD_SIZE, self.channels), np.float32)
         self.ballast = np.zeros((batch, HEAD_SIZE), np.float32)
-        self.write, self.read = list(head.write), list(head.read)
+        self.write, self.read = np.array(list(head.write)), np.array(list(head.read))
         self.write_forms = _Forms([_conjunction(x) for x in head.write.values()])
         self.read_forms = _Forms([_conjunction(x) for x in head.read.values()])
         none = Linear()
+        self.decays = head.clear is not None or head.halve is not None
         self.control = _Forms(
             [head.enable, head.clear or none, head.halve or none, head.ballast or Linear(constant=1)]
         )
-        self.data = list(head.data)
-        self.data_forms = _Forms([
-            _conjunction(d.literals) if d.value is None else d.value for d in head.data.values()
-        ])  # fmt: skip
+        self.data = np.array(list(head.data), np.intp)
+        self.data_forms = _Forms(
+            [_conjunction(d.literals) if d.value is None else d.value for d in head.data.values()]
+        )
         taps = [d.tap for d in head.data.values()]
         self.taps = {tap: np.array([t == tap for t in taps]) for tap in set(taps)}
         self.past: list[Array] = []
+        #: A read without literals takes every row; rows that are never written add nothing.
+        self.reads_all = not any(head.read.values())
         self.gated = [c for c in head.out if head.gate.get(c)]
         self.gate_forms = _Forms([_conjunction(head.gate[c]) for c in self.gated])
-        self.out = [(s.index, c, w) for c, targets in head.out.items() for s, w in targets.items()]
+        out = [(s.index, c, w) for c, targets in head.out.items() for s, w in targets.items()]
+        self.targets = np.array([target for target, _, _ in out])
+        self.sources = np.array([channel for _, channel, _ in out])
+        self.weights = np.array([weight for _, _, weight in out], np.float32)
+        if len(set(self.targets.tolist())) < len(out):
+            raise ValueError(f"head {head.name} adds two channels to one signal")
 
     def step(self, values: Array) -> None:
         """One token: decay, write, read, and add what was read to the signals."""
         enable, clear, halve, ballast = self.control(values).T
-        factor = np.where(clear > 0.5, 0, np.where(halve > 0.5, 0.5, 1)).astype(np.float32)
-        if (factor != 1).any():
+        if self.decays:
+            factor = np.where(clear > 0.5, 0, np.where(halve > 0.5, 0.5, 1)).astype(np.float32)
             self.rows *= factor[:, None, None]
             self.ballast *= factor[:, None]
-        fresh = np.maximum(self.data_forms(values), 0)
-        self.past = [fresh, *self.past[:MAX_TAP]]
-        data = np.zeros((len(values), self.channels), np.float32)
-        for tap, chosen in self.taps.items():
-            if tap < len(self.past):
-                data[:, np.array(self.data)[chosen]] = self.past[tap][:, chosen]
-        hits = (self.write_forms(values) > 0) & (enable > 0.5)[:, None]
-        if (hits.sum(1) > 1).any():
-            raise SimulationError(f"head {self.head.name} writes several rows at once")
-        launch, which = np.nonzero(hits)
-        row = np.array(self.write)[which]
-        self.rows[launch, row] = data[launch]
-        self.ballast[launch, row] = ballast[launch]
-        launch, which = np.nonzero(self.read_forms(values) > 0)
-        row = np.array(self.read)[which]
-        seen, scale = np.zeros_like(data), np.zeros(len(values), np.float32)
-        np.add.at(seen, launch, self.rows[launch, row])
-        np.add.at(scale, launch, self.ballast[launch, row])
+        self._write(values, enable > 0.5, ballast)
+        seen, scale = self._read(values)
         if ((scale != 1) & (seen != 0).any(1) | (scale != 0) & (scale != 1)).any():
             raise SimulationError(f"head {self.head.name} reads rows with {scale.max()} ballasts")
         if self.gated:
             seen[:, self.gated] *= self.gate_forms(values) > 0
-        for target, channel, weight in self.out:
-            values[:, target] += weight * seen[:, channel]
+        values[:, self.targets] += self.weights * seen[:, self.sources]
+
+    def _write(self, values: Array, enable: NDArray[np.bool_], ballast: Array) -> None:
+        if max(self.taps) > 0:
+            self.past = [np.maximum(self.data_forms(values), 0), *self.past[:MAX_TAP]]
+        if not enable.any():
+            return
+        launch, which = np.nonzero((self.write_forms(values) > 0) & enable[:, None])
+        if len(launch) > len(np.unique(launch)):
+            raise SimulationError(f"head {self.head.name} writes several rows at once")
+        past = self.past or [np.maximum(self.data_forms(values), 0)]
+        data = np.zeros((len(values), self.channels), np.float32)
+        for tap, chosen in self.taps.items():
+            if tap < len(past):
+                data[:, self.data[chosen]] = past[tap][:, chosen]
+        row = self.write[which]
+        self.rows[launch, row] = data[launch]
+        self.ballast[launch, row] = ballast[launch]
+
+    def _read(self, values: Array) -> tuple[Array, Array]:
+        if self.reads_all:
+            rows = np.intersect1d(self.read, self.write)
+            return self.rows[:, rows].sum(1), self.ballast[:, rows].sum(1)
+        seen = np.zeros((len(values), self.channels), np.float32)
+        scale = np.zeros(len(values), np.float32)
+        launch, which = np.nonzero(self.read_forms(values) > 0)
+        if len(launch) > len(np.unique(launch)):
+            raise SimulationError(f"head {self.head.name} reads several rows at once")
+        row = self.read[which]
+        seen[launch] = self.rows[launch, row]
+        scale[launch] = self.ballast[launch, row]
+        return seen, scale
 
 
 class Simulator:
@@ -177,6 +198,3 @@ class Simulator:
         digits = self.values[:, [b.index for b in bits]].astype(np.int64)
         result: NDArray[np.int64] = (digits << np.arange(len(bits))).sum(1)
         return result
-
-
-__all__ = ["DATA_CHANNELS", "Memory", "SimulationError", "Simulator"]

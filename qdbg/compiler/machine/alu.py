@@ -1,4 +1,4 @@
-"""What the machine's arithmetic computes, on 32-bit integers: the definition that everything else is held to."""
+"""What the machine's arithmetic computes, on 32-bit integers: the emulator's side of `execute`."""
 
 from __future__ import annotations
 

@@ -16,8 +16,8 @@ from qdbg.compiler.hardware.checkpoint import write_checkpoint
 from qdbg.compiler.hardware.emit import configuration, emit
 from qdbg.compiler.hardware.netlist import Netlist
 from qdbg.compiler.hardware.schedule import Schedule, schedule
-from qdbg.compiler.machine.execute import execute
 from qdbg.compiler.machine.config import MachineConfig
+from qdbg.compiler.machine.execute import execute
 from qdbg.compiler.machine.fetch import fetch
 from qdbg.compiler.machine.inputs import inputs
 from qdbg.compiler.machine.lanes import lanes

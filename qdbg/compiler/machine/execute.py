@@ -57,7 +57,7 @@ def _logic(net: Netlist, op: dict[Op, Signal], bus: Operands, result: list[Signa
     for operation, width in ((op[Op.SX8], 8), (op[Op.SX16], 16)):
         for bit in range(width - 1):
             net.drive(result[bit], net.all_of([operation, bus.a[bit]]))
-        net.drive({s: 1 for s in result[width - 1 :]}, net.all_of([operation, bus.a[width - 1]]))
+        net.drive(dict.fromkeys(result[width - 1 :], 1), net.all_of([operation, bus.a[width - 1]]))
 
 
 def _shift(net: Netlist, op: dict[Op, Signal], bus: Operands, result: list[Signal]) -> None:
@@ -77,9 +77,7 @@ def _shift(net: Netlist, op: dict[Op, Signal], bus: Operands, result: list[Signa
             terms = [t for n, source in sources.items() for t in net.all_of([small[n], bus.a[source]])]
             stage.append(net.define(f"shift.{way}.stage[{bit}]", terms))
         for n in range(4):
-            eights = net.define(
-                f"shift.{way}[{n}]", net.all_of([when, *equals(amount[3:5], n), *in_range])
-            )
+            eights = net.define(f"shift.{way}[{n}]", net.all_of([when, *equals(amount[3:5], n), *in_range]))
             for bit in range(32):
                 if 0 <= bit + 8 * step * n < 32:
                     shifted = net.all_of([eights, stage[bit + 8 * step * n]], not_before=LAST_LEVEL)

@@ -12,11 +12,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from qdbg.compiler.hardware.heads import DATA_CHANNELS, HEAD_SIZE, Data, Head
-from qdbg.compiler.hardware.netlist import Netlist, scale
+from qdbg.compiler.hardware.netlist import Netlist, Terms, scale
 from qdbg.compiler.hardware.signals import Linear, Signal, equals, total
 from qdbg.compiler.machine.config import LINE, MachineConfig
 from qdbg.compiler.machine.inputs import ONE, Inputs
-from qdbg.compiler.machine.isa import ADDRESS_OPS, FIELDS, SLOT_BASE, VALUE_OPS, WORD_BITS, Op
+from qdbg.compiler.machine.isa import FIELDS, SLOT_BASE, VALUE_OPS, WORD_BITS, Op
 from qdbg.compiler.machine.vocabulary import CHUNK, Device, Kind
 
 OFFSET_BITS = (LINE - 1).bit_length()
@@ -82,12 +82,13 @@ def fetch(net: Netlist, config: MachineConfig, tokens: Inputs) -> Fetch:
     }
     bits = _program(net, config, tokens, word, device, run)
     immediate = net.bus("instr.immediate", 32)
-    _rows(
-        net, "immediates", config.program, word, write=[kind[Kind.WORD], device[Device.IMMEDIATE]], read=[run],
-        data=[Data((bit,)) for bit in tokens.value], out=immediate,
-    )  # fmt: skip
+    values = [Data((bit,)) for bit in tokens.value]
+    write = [kind[Kind.WORD], device[Device.IMMEDIATE]]
+    _rows(net, "immediates", config.program, word, write, [run], values, immediate)
     fields = {name: bits[f.low : f.low + f.width] for name, f in FIELDS.items()}
-    return _decode(net, config, tokens, Fetch(run, word, loads, done_lanes, fields, immediate, {}, run, run, [], []))
+    return _decode(
+        net, config, tokens, Fetch(run, word, loads, done_lanes, fields, immediate, {}, run, run, [], [])
+    )
 
 
 def _bit(number: int, position: int) -> int:
@@ -104,7 +105,7 @@ def _clock(net: Netlist, name: str, start: Linear, origin: Linear, tick: Linear,
         Head(
             name,
             write={0: (start,), 1: (~start,)},
-            read={row: () for row in range(4)},
+            read=dict.fromkeys(range(4), ()),
             data={0: Data(value=origin, shift=shift)},
             out={0: {clock: 1}},
             enable=ONE,
@@ -115,10 +116,10 @@ def _clock(net: Netlist, name: str, start: Linear, origin: Linear, tick: Linear,
     return clock
 
 
-def _ticked(net: Netlist, clock: Signal, ticks: int) -> list[tuple[object, float]]:  # type: ignore[type-arg]
+def _ticked(net: Netlist, clock: Signal, ticks: int) -> Terms:
     """1 where the clock is at most 2**-ticks, else 0 (the next power above gives gates below 0)."""
     scaled = clock * (4 << ticks)
-    return scale(net.ramp(7 - scaled) + scale(net.ramp(5 - scaled), -1), 0.5)  # type: ignore[return-value]
+    return scale(net.ramp(7 - scaled) + scale(net.ramp(5 - scaled), -1), 0.5)
 
 
 def _program(
@@ -143,9 +144,9 @@ def _rows(
     name: str,
     size: int,
     address: Sequence[Linear],
-    write: list[Linear],
-    read: list[Linear],
-    data: list[Data],
+    write: Sequence[Linear],
+    read: Sequence[Linear],
+    data: Sequence[Data],
     out: list[Signal],
 ) -> None:
     """A memory of `size` words over as many heads as it takes, one row a word; a word too wide for a
@@ -171,7 +172,9 @@ def _decode(net: Netlist, config: MachineConfig, tokens: Inputs, fetched: Fetch)
     """Operation codes to one signal each, and which divergence bits this pass writes or clears."""
     field = fetched.field
     for op in Op:
-        fetched.op[op] = net.define(f"op.{op.name.lower()}", net.all_of([*equals(field["op"], op), fetched.run]))
+        fetched.op[op] = net.define(
+            f"op.{op.name.lower()}", net.all_of([*equals(field["op"], op), fetched.run])
+        )
     values = total(fetched.op[op] for op in Op if op in VALUE_OPS)
     fetched.value_op = net.define("op.value", net.copy(values))
     uniform_value = net.all_of([values, field["dst"][7]])
@@ -186,6 +189,3 @@ def _decode(net: Netlist, config: MachineConfig, tokens: Inputs, fetched: Fetch)
         clear = net.all_of([*equals(field["op"], Op.CLR), fetched.run, *equals(field["dst"], name)])
         fetched.slot_clear.append(net.define(f"slot{slot}.clear", clear))
     return fetched
-
-
-__all__ = ["ADDRESS_OPS", "Fetch", "fetch"]

@@ -76,7 +76,9 @@ def inputs(net: Netlist, config: MachineConfig, vocabulary: Vocabulary) -> Input
         net.embeddings[index] = bits
     earlier = [net.bus(f"token.before{back}", CHUNK) for back in (1, 2)]
     more = [net.signal(f"token.more_before{back}") for back in (1, 2)]
-    _delay_line(net, [*payload, kind[Kind.MORE]], [[*bus, flag] for bus, flag in zip(earlier, more, strict=True)])
+    _delay_line(
+        net, [*payload, kind[Kind.MORE]], [[*bus, flag] for bus, flag in zip(earlier, more, strict=True)]
+    )
     value = _assemble(net, payload, earlier, more)
     return Inputs(
         kind, payload, device, origin, above, advance, starts, counts, earlier, value,

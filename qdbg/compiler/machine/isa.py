@@ -80,7 +80,8 @@ LANE_OPS = VALUE_OPS | {Op.ST, Op.CBR}
 ADDRESS_OPS = frozenset({Op.ADD, Op.LD, Op.ST})
 
 
-class Reg(NamedTuple):
+@dataclass(frozen=True, slots=True, order=True)
+class Reg:
     """An operand: uniform register, vector register, lane number, or nothing (reads as 0)."""
 
     index: int
@@ -112,6 +113,10 @@ class Pattern(NamedTuple):
     value: int = 0
 
 
+EVERY_LANE = Pattern()
+NEVER = Cond(0)
+
+
 @dataclass(frozen=True, slots=True)
 class Instr:
     """One machine instruction.
@@ -128,11 +133,11 @@ class Instr:
     immediate: int = 0
     immediate_is_b: bool = False
     scale: int = 0
-    cond: Cond = Cond(0)
+    cond: Cond = NEVER
     slot: int = 0
     target: int = 0
     skip: int = 0
-    pattern: Pattern = Pattern()
+    pattern: Pattern = EVERY_LANE
     unchained: bool = False
     ptx: tuple[int, ...] = ()
     result: str | None = None

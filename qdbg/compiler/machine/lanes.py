@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from qdbg.compiler.hardware.heads import HEAD_SIZE, Data, Head
-from qdbg.compiler.hardware.netlist import Netlist, scale
-from qdbg.compiler.hardware.signals import Linear, Signal, equals, total
+from qdbg.compiler.hardware.netlist import Netlist
+from qdbg.compiler.hardware.signals import Signal, equals, total
 from qdbg.compiler.machine.config import MachineConfig
 from qdbg.compiler.machine.fetch import Fetch
 from qdbg.compiler.machine.inputs import TAKEN, Inputs
@@ -18,9 +18,11 @@ OFF = 64
 
 @dataclass
 class Lanes:
-    """run[k]: lane k executes in this pass; write[k]: the token's result is lane k's; final: no
-    active lane follows the one that runs; none: every active lane is done; some: any is left."""
+    """active[k]: lane k takes part; run[k]: it executes in this pass; write[k]: the token's result is
+    lane k's; final: no active lane follows the one that runs; none: every active lane is done; some:
+    any is left."""
 
+    active: list[Signal]
     run: list[Signal]
     write: list[Signal]
     final: Signal
@@ -70,10 +72,10 @@ def _slot(
             Head(
                 f"slot{slot}.{polarity}",
                 write={0: (clear,), **{1 + k: (write, *equals(lane, k)) for k in range(count)}},
-                read={row: () for row in range(HEAD_SIZE)},
+                read=dict.fromkeys(range(HEAD_SIZE), ()),
                 data={k: Data((write, *equals(lane, k), outcome)) for k in range(count)},
                 out={k: {off[k]: 1} for k in range(count)},
-                gate={k: (care, disagrees) for k in range(count)},
+                gate=dict.fromkeys(range(count), (care, disagrees)),
                 enable=clear + write,
                 clear=clear,
                 ballast=clear,
@@ -90,20 +92,13 @@ def _choose(
     run, write = net.bus("lanes.run", config.lanes), net.bus("lanes.write", config.lanes)
     for k in range(config.lanes):
         rank = total(active[:k])
-        net.drive(run[k], _is_zero(net, rank - done, active[k]))
-        net.drive(write[k], _is_zero(net, rank - done + 1, active[k], ~is_result))
+        net.drive(run[k], net.is_zero(rank - done, active[k]))
+        net.drive(write[k], net.is_zero(rank - done + 1 - OFF * ~is_result, active[k]))
         net.drive(write[k], net.ramp(1 - total(active[k + 1 :]) - OFF * ~is_last, active[k]))
     left = total(active) - done
     return Lanes(
-        run, write,
-        net.define("lanes.final", _is_zero(net, left - 1, 1)),
-        net.define("lanes.none", _is_zero(net, left, 1)),
+        active, run, write,
+        net.define("lanes.final", net.is_zero(left - 1)),
+        net.define("lanes.none", net.is_zero(left)),
         net.define("lanes.some", net.step(left, 1)),
     )  # fmt: skip
-
-
-def _is_zero(net: Netlist, form: Linear, up: Linear | int, off: Linear | None = None):  # type: ignore[no-untyped-def]
-    """`up` where an integer form is 0 (and `off` is 0): a triangle of three ramps."""
-    shift = OFF * off if off is not None else Linear()
-    outer = net.ramp(form + 1 - shift, up) + net.ramp(form - 1 - shift, up)
-    return outer + scale(net.ramp(form - shift, up), -2)

@@ -9,10 +9,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from qdbg.compiler.hardware.heads import HEAD_SIZE, Data, Head
-from qdbg.compiler.hardware.netlist import Netlist
+from qdbg.compiler.hardware.netlist import Netlist, scale
 from qdbg.compiler.hardware.signals import Signal, equals
-from qdbg.compiler.machine.execute import Execution
 from qdbg.compiler.machine.config import MEMORY_BASE, MachineConfig
+from qdbg.compiler.machine.execute import Execution
 from qdbg.compiler.machine.fetch import Fetch
 from qdbg.compiler.machine.isa import Op
 from qdbg.compiler.machine.operands import Operands
@@ -29,7 +29,9 @@ class MemoryWires:
     misaligned: Signal
 
 
-def memory(net: Netlist, config: MachineConfig, fetched: Fetch, bus: Operands, unit: Execution) -> MemoryWires:
+def memory(
+    net: Netlist, config: MachineConfig, fetched: Fetch, bus: Operands, unit: Execution
+) -> MemoryWires:
     """Check the address of the product bus, then load to the result bus or store D."""
     address = unit.product
     load, store = fetched.op[Op.LD], fetched.op[Op.ST]
@@ -74,5 +76,5 @@ def memory(net: Netlist, config: MachineConfig, fetched: Fetch, bus: Operands, u
             )
         )
     fault = net.define("memory.fault", net.copy(load + store - loads - stores))
-    return MemoryWires(fault, net.define("memory.misaligned", net.ramp(address[0] + address[1])
-                                         + [(u, -w) for u, w in net.all_of([address[0], address[1]])]))  # fmt: skip
+    either = net.ramp(address[0] + address[1]) + scale(net.all_of([address[0], address[1]]), -1)
+    return MemoryWires(fault, net.define("memory.misaligned", either))

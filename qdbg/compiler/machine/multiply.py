@@ -22,9 +22,7 @@ GROUPS = -(-WIDTH // 6)  # radix 64
 MAX_CARRY = 2
 
 
-def multiply_add(
-    net: Netlist, a: list[Signal], b: list[Signal], addends: list[list[Signal]]
-) -> list[Signal]:
+def multiply_add(net: Netlist, a: list[Signal], b: list[Signal], addends: list[list[Signal]]) -> list[Signal]:
     """The 32 bits of a * b + the sum of the addends."""
     sums = _columns(net, a, b)
     groups = _groups(net, sums, addends)
@@ -94,9 +92,7 @@ def _carry(net: Netlist, groups: list[Signal]) -> list[Signal]:
     return product
 
 
-def _table(
-    net: Netlist, value: Signal, name: str, f: Callable[[int], int], low: int = 0
-) -> Signal:
+def _table(net: Netlist, value: Signal, name: str, f: Callable[[int], int], low: int = 0) -> Signal:
     """A signal that is a function of a group's sum, made once."""
     full = f"{value.name}.{name}"
     if full not in net.signals:
@@ -116,6 +112,6 @@ def _carries(net: Netlist, groups: list[Signal], group: int, at_least: int) -> l
         needed = bound - arriving
         below = _carries(net, groups, group - 1, arriving) if value.high >= needed else []
         if below:
-            just = _table(net, value, f"is{needed}", lambda v: int(v == needed))
+            just = _table(net, value, f"is{needed}", lambda v, needed=needed: int(v == needed))  # type: ignore[misc]
             paths += [[just, *path] for path in below]
     return paths

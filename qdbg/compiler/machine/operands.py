@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from qdbg.compiler.hardware.heads import HEAD_SIZE, Data, Head
-from qdbg.compiler.hardware.netlist import Netlist, scale
+from qdbg.compiler.hardware.netlist import Netlist
 from qdbg.compiler.hardware.signals import Signal, equals, total
 from qdbg.compiler.machine.config import MachineConfig
 from qdbg.compiler.machine.fetch import Fetch
@@ -34,9 +34,7 @@ class Operands:
     e: list[Signal]
 
 
-def operands(
-    net: Netlist, config: MachineConfig, tokens: Inputs, fetched: Fetch, chosen: Lanes
-) -> Operands:
+def operands(net: Netlist, config: MachineConfig, tokens: Inputs, fetched: Fetch, chosen: Lanes) -> Operands:
     """Read the registers of this pass, after writing the result that the token completes."""
     buses = {port: net.bus(f"bus.{port}", 32) for port in PORTS}
     _uniform_registers(net, config, tokens, fetched, buses)
@@ -51,7 +49,7 @@ def operands(
         for amount in range(4):
             literals = [*equals(fetched.field["op"], op), *equals(fetched.field["scale"], amount)]
             net.drive(buses["b"][amount], net.all_of([*literals, fetched.run]))
-    net.drive({bit: 1 for bit in buses["b"]}, net.all_of(equals(fetched.field["op"], Op.SUB)))  # times -1
+    net.drive(dict.fromkeys(buses["b"], 1), net.all_of(equals(fetched.field["op"], Op.SUB)))  # times -1
     for bit, source in enumerate(tokens.value):
         loads = fetched.loads[Device.MEMORY] + fetched.loads[Device.VALID]
         net.drive(buses["d"][bit], net.all_of([loads, source]))
@@ -108,9 +106,7 @@ def _vector_registers(
             net.head(
                 Head(
                     f"vector.{port}{first // HEAD_SIZE}",
-                    write={
-                        row: (chosen.write[k], *equals(destination, r)) for row, (k, r) in places.items()
-                    },
+                    write={row: (chosen.write[k], *equals(destination, r)) for row, (k, r) in places.items()},
                     read={row: (chosen.run[k], *equals(select, r)) for row, (k, r) in places.items()},
                     data={b: Data((tokens.value[b],)) for b in range(32)},
                     out={b: {buses[port][b]: 1} for b in range(32)},
@@ -119,9 +115,7 @@ def _vector_registers(
             )
 
 
-def _lane_numbers(
-    net: Netlist, fetched: Fetch, chosen: Lanes, buses: dict[str, list[Signal]]
-) -> None:
+def _lane_numbers(net: Netlist, fetched: Fetch, chosen: Lanes, buses: dict[str, list[Signal]]) -> None:
     """The lane number as an operand.  A and B are wanted one level earlier than the running lane is
     known, so for them the lane is chosen once more, with the selection inside the gate."""
     count = len(chosen.run)
@@ -130,13 +124,12 @@ def _lane_numbers(
             f"bus.{port}.is_lane", net.all_of(equals(fetched.field[PORTS[port]], LANE_INDEX.code))
         )
         for k in range(1, count):
-            active = net.signals[f"lanes.active[{k}]"]
-            form = total(net.signals[f"lanes.active[{j}]"] for j in range(k)) - fetched.done_lanes
-            shift = OFF * ~wanted
-            ramps = net.ramp(form + 1 - shift, active) + net.ramp(form - 1 - shift, active)
-            ramps += scale(net.ramp(form - shift, active), -2)
-            net.drive({buses[port][b]: 1 for b in range(5) if k >> b & 1}, ramps)
+            rank = total(chosen.active[:k]) - fetched.done_lanes
+            here = net.is_zero(rank - OFF * ~wanted, chosen.active[k])
+            net.drive({buses[port][b]: 1 for b in range(5) if k >> b & 1}, here)
     for port in ("c", "d"):
         literals = equals(fetched.field[PORTS[port]], LANE_INDEX.code)
         for b in range((count - 1).bit_length()):
-            net.drive(buses[port][b], net.all_of(literals, total(chosen.run[k] for k in range(count) if k >> b & 1)))
+            net.drive(
+                buses[port][b], net.all_of(literals, total(chosen.run[k] for k in range(count) if k >> b & 1))
+            )

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from qdbg.compiler.hardware.netlist import Netlist
 from qdbg.compiler.hardware.signals import Linear, Signal, total
-from qdbg.compiler.machine.execute import Execution
 from qdbg.compiler.machine.config import MachineConfig
+from qdbg.compiler.machine.execute import Execution
 from qdbg.compiler.machine.fetch import Fetch
 from qdbg.compiler.machine.inputs import TAKEN, Inputs
 from qdbg.compiler.machine.isa import Op
