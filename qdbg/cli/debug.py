@@ -57,6 +57,8 @@ def opener(
             engine_name, NANO, lambda done, total: report("building the machine", done / total)
         )
         geometry = checkpoint.geometry if checkpoint else "no model"
+        if checkpoint and checkpoint.note:
+            geometry += " (the cached one was damaged: built again)"
         session = launcher.open_session(prepared, engine, geometry, max_passes)
         session.start(lambda done, total: report("reading the prompt", done / total))
         return session
