@@ -57,7 +57,7 @@ def _generate(prepared: Prepared, engine_name: str, max_passes: int) -> tuple[di
     """Run the launch on the machine, in lock-step with the interpreter."""
     from qdbg.cli.verdict import judge
     from qdbg.runtime import outcome
-    from qdbg.runtime.session import Control
+    from qdbg.runtime.control import Control
 
     config = prepared.image.config  # lowers: what the machine cannot run fails before a checkpoint is built
     with progress_line("building the machine") as progress:
