@@ -69,7 +69,8 @@ def test_random_programs_on_the_stock_model(stock_small) -> None:  # type: ignor
         vocabulary = machine(SMALL).vocabulary
         token = vocabulary.token(stock_small.prefill([vocabulary[t] for t in tokens]))
         while token.kind is not Kind.END:
-            assert stock_small.passes < 5000 and token.kind is not Kind.TRAP
+            assert stock_small.passes < 5000
+            assert token.kind is not Kind.TRAP
             token = vocabulary.token(stock_small.step())
         out = array_in(stock_small.state().memory, bound, "out")
         np.testing.assert_array_equal(out, expected(case), err_msg=case.text)

@@ -85,20 +85,18 @@ def schedule(netlist: Netlist, heads_per_layer: int) -> Schedule:
             units[time // 2].append(node)
         else:
             heads[time // 2].append(node)
-    last = max(*units, *heads)
-    layers = -(-(last + 1) // ATTENTION_PERIOD) * ATTENTION_PERIOD
+    layers = -(-layers // ATTENTION_PERIOD) * ATTENTION_PERIOD
     hidden = 256
     while not _allocate(lives, hidden):
         hidden += 128
-    erased: dict[int, list[Signal]] = defaultdict(list)
+    erased: dict[int, list[Signal]] = {layer: [] for layer in range(layers)}
     for signal, life in lives.items():
         if life.end < FOREVER:
             erased[life.end // 2].append(signal)
     width = max(len(units[layer]) + len(erased[layer]) for layer in range(layers))
     offsets = list(enumerate(ballast_dimensions(hidden)))
     return Schedule(
-        layers, hidden, -(-width // 64) * 64, heads_per_layer, offsets, dict(units), dict(heads), lives,
-        dict(erased),
+        layers, hidden, -(-width // 64) * 64, heads_per_layer, offsets, dict(units), dict(heads), lives, erased,
     )  # fmt: skip
 
 

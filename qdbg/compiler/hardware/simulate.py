@@ -6,8 +6,7 @@ granted: signals within their bounds, one row written at a time, one ballast in 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -153,14 +152,14 @@ class Simulator:
 
     def __init__(self, netlist: Netlist, schedule: Schedule, batch: int = 1):
         self.netlist, self.schedule = netlist, schedule
-        self.stages: list[Any] = []
+        self.stages: dict[int, list[Callable[[Array], None]]] = {}
         self.memories: dict[str, Memory] = {}
         for layer in range(schedule.layers):
-            for head in schedule.heads.get(layer, []):
-                memory = self.memories[head.name] = Memory(head, batch)
-                self.stages.append(memory.step)
-            if schedule.units.get(layer):
-                self.stages.append(_Logic(schedule.units[layer]))
+            heads = [Memory(head, batch) for head in schedule.heads.get(layer, [])]
+            self.memories |= {memory.head.name: memory for memory in heads}
+            self.stages[2 * layer] = [memory.step for memory in heads]
+            units = schedule.units.get(layer)
+            self.stages[2 * layer + 1] = [_Logic(units)] if units else []
         signals = list(netlist.signals.values())
         self.low = np.array([s.low for s in signals], np.float32)
         self.high = np.array([s.high for s in signals], np.float32)
@@ -178,15 +177,25 @@ class Simulator:
 
         Raises SimulationError if a signal leaves its bounds.
         """
-        self.values = self.embedding[np.asarray(tokens)]
-        for stage in self.stages:
-            stage(self.values)
-        wrong = ((self.values < self.low) | (self.values > self.high)).any(0)
+        self.settle(self.embedding[np.asarray(tokens)])
+        result: NDArray[np.intp] = np.array(self.answers)[self.logit_forms(self.values).argmax(1)]
+        return result
+
+    def settle(self, values: Array, watch: Callable[[int, Array], None] | None = None) -> None:
+        """Run every layer on initial values, float32 [batch, signals], which are changed in place.
+
+        `watch(time, values)` is called after each mixer (2 * layer) and MLP (2 * layer + 1).
+        """
+        self.values = values
+        for time, stages in self.stages.items():
+            for stage in stages:
+                stage(values)
+            if watch is not None:
+                watch(time, values)
+        wrong = ((values < self.low) | (values > self.high)).any(0)
         if wrong.any():
             names = [self.names[i] for i in np.nonzero(wrong)[0][:8]]
             raise SimulationError(f"out of bounds: {', '.join(names)}")
-        result: NDArray[np.intp] = np.array(self.answers)[self.logit_forms(self.values).argmax(1)]
-        return result
 
     def value(self, signal: Signal) -> Array:
         """A wire after the last step, float32 [batch]."""
