@@ -12,8 +12,8 @@ from qdbg.compiler.machine.isa import Cond, Trap
 from qdbg.compiler.machine.vocabulary import Kind, Token
 from qdbg.runtime.breakpoints import BreakpointError
 from qdbg.runtime.commands import SESSION_COMMANDS, CommandError, lookup, parse
+from qdbg.runtime.control import Control, Glimpse
 from qdbg.runtime.emulator import Emulator
-from qdbg.runtime.execution import Control, Glimpse
 from qdbg.runtime.session import Session
 from qdbg.runtime.view import State
 

@@ -8,8 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
-from qdbg.compiler.ptx.ir import Function, Instruction
+if TYPE_CHECKING:
+    from qdbg.compiler.ptx.ir import Function, Instruction
 
 
 class BreakpointError(Exception):

@@ -6,10 +6,11 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Generic, TypeVar
 
+from qdbg.runtime.control import Control
 from qdbg.runtime.view import State, View
 
 if TYPE_CHECKING:
-    from qdbg.runtime.session import Control, Session
+    from qdbg.runtime.session import Session
 
 Target = TypeVar("Target")
 

@@ -16,36 +16,17 @@ import numpy as np
 from qdbg.compiler.machine.isa import Program
 from qdbg.compiler.machine.isa import Trap as Reason
 from qdbg.compiler.machine.vocabulary import Vocabulary
+from qdbg.runtime.control import Control, Glimpse
 from qdbg.runtime.correspondence import Correspondence
 from qdbg.runtime.engine import Engine, Progress
 from qdbg.runtime.interpreter import Interpreter
 from qdbg.runtime.launch import BoundLaunch
-from qdbg.runtime.lockstep import Lockstep, Mismatch
+from qdbg.runtime.lockstep import Lockstep
 from qdbg.runtime.trace import Event, Trace, TraceError
-from qdbg.runtime.view import State, TrapReport, thread_index
+from qdbg.runtime.view import Mismatch, State, TrapReport, thread_index
 
 #: Tokens kept with their meaning.
 RECENT = 400
-
-
-@dataclass(frozen=True)
-class Glimpse:
-    """Where a running machine is."""
-
-    passes: int
-    instructions: int
-
-
-@dataclass(frozen=True)
-class Control:
-    """How a long operation hears of an interrupt and says how far it is; both are called every pass."""
-
-    cancelled: Callable[[], bool] = lambda: False
-    progress: Callable[[Glimpse], None] = lambda glimpse: None
-
-
-#: Nobody interrupts and nobody watches.
-ALONE = Control()
 
 
 @dataclass(frozen=True)

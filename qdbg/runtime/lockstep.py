@@ -8,7 +8,6 @@ own path, and the register that was computed must hold the same bits in every on
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -23,33 +22,10 @@ from qdbg.runtime.interpreter.warp import coordinates
 from qdbg.runtime.launch import BoundLaunch
 from qdbg.runtime.numbers import show
 from qdbg.runtime.state import MachineState
-from qdbg.runtime.trace import Block, Event, Trace
+from qdbg.runtime.trace import Event, Trace
+from qdbg.runtime.view import Block, Mismatch
 
 Mask = NDArray[np.bool_]
-
-
-@dataclass(frozen=True)
-class Mismatch:
-    """The first disagreement: where, and what machine (`got`) and interpreter (`expected`) say.
-
-    number: the forward pass; register: what differs, a PTX register, `memory` or `path`.
-    """
-
-    number: int
-    block: Block
-    lane: int | None
-    line: int | None
-    register: str
-    expected: str
-    got: str
-
-    def __str__(self) -> str:
-        lane = f" lane {self.lane}" if self.lane is not None else ""
-        line = f" (line {self.line})" if self.line is not None else ""
-        return (
-            f"pass {self.number}: block {self.block}{lane} {self.register}: "
-            f"machine {self.got}, interpreter {self.expected}{line}"
-        )
 
 
 class Lockstep:

@@ -13,7 +13,7 @@ def bits_of(type_: str) -> int:
 
 
 def show(value: int | None, type_: str, format_: str = "auto") -> str:
-    """A register's bits as text, at most 11 columns; auto means floats as floats, others signed."""
+    """A register's bits as text, at most 11 columns; auto means floats as floats, .u types unsigned, others signed."""
     if value is None:
         return ""
     bits = bits_of(type_)
@@ -22,7 +22,7 @@ def show(value: int | None, type_: str, format_: str = "auto") -> str:
         return str(value)
     if format_ == "hex":
         return shorten(f"{value:0{bits // 4}x}" if bits <= 32 else f"{value:#x}")
-    if format_ == "unsigned":
+    if format_ == "unsigned" or (format_ == "auto" and type_.startswith("u")):
         return shorten(str(value))
     if format_ == "float" or (format_ == "auto" and type_.startswith("f")):
         code = {16: ("<H", "<e"), 32: ("<I", "<f"), 64: ("<Q", "<d")}.get(bits)

@@ -11,10 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from qdbg.compiler.machine.config import MEMORY_BASE
+from qdbg.runtime.control import ALONE, Control
 from qdbg.runtime.engine import Interrupted
-from qdbg.runtime.lockstep import Mismatch
-from qdbg.runtime.session import ALONE, Control
-from qdbg.runtime.view import State, TrapReport
+from qdbg.runtime.view import Mismatch, State, TrapReport
 
 if TYPE_CHECKING:
     from qdbg.runtime.launch import BoundLaunch

@@ -61,7 +61,7 @@ class Painter:
             passes=len(session.tokens),
             instructions=lockstep.issued,
             pc=trace.pc,
-            machine=str(trace.instruction),
+            machine=str(trace.instruction).rstrip("- "),
             line=session.kernel.body[index].line if index is not None else None,
             cuda_line=cuda_line,
             grid=session.bound.grid,
@@ -117,11 +117,12 @@ class Painter:
             reference = [session.lockstep.value(name, lane) for lane in range(lanes)]
             machine: list[int | None] = []
             for lane in range(lanes):
-                written = reference[lane] is not None or name == busy
+                # A uniform register holds the same for lanes that never came here: theirs is not shown.
+                written = reference[lane] is not None or name == busy or session.mismatch is not None
                 if place is not None and name in at[lane] and written:
                     machine.append(pending.get((place, lane), _read(state, place, lane)) & mask)
                 else:
-                    machine.append(seen[lane] & mask if lane in seen else None)
+                    machine.append(seen[lane] & mask if lane in seen and written else None)
             stale = [lane in seen and name not in at[lane] for lane in range(lanes)]
             old = self._before.get(name, [None] * lanes)
             if remember:
@@ -172,7 +173,7 @@ class Painter:
         arrays = []
         pieces = [(a.name, a.address, a.size, a.data.dtype) for a in session.bound.allocations]
         if session.bound.shared_bytes:
-            pieces.append(("shared", session.bound.shared_base, session.bound.shared_bytes, np.dtype("<u4")))
+            pieces.append(("shared", session.bound.shared_base, session.bound.shared_bytes, np.dtype("<i4")))
         for name, address, size, dtype in pieces:
             first, last = (address - MEMORY_BASE) // 4, (address - MEMORY_BASE + size + 3) // 4
             words = state.memory[first:last]

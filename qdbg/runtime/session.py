@@ -18,8 +18,9 @@ from qdbg.compiler.machine.isa import Program
 from qdbg.compiler.machine.vocabulary import Vocabulary
 from qdbg.runtime.breakpoints import Breakpoints
 from qdbg.runtime.commands import CommandError
+from qdbg.runtime.control import ALONE, Control
 from qdbg.runtime.engine import Engine, Progress
-from qdbg.runtime.execution import ALONE, Control, Execution, Glimpse, Moment
+from qdbg.runtime.execution import Execution, Moment
 from qdbg.runtime.interpreter import Interpreter
 from qdbg.runtime.launch import BoundLaunch
 from qdbg.runtime.picture import Painter
@@ -27,8 +28,6 @@ from qdbg.runtime.view import State, View
 
 if TYPE_CHECKING:
     from qdbg.compiler.source import Source
-
-__all__ = ["ALONE", "Control", "Glimpse", "Session"]
 
 #: Stops that `back` can return to.
 HISTORY = 32

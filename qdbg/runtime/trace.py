@@ -18,8 +18,7 @@ from qdbg.compiler.machine.config import MachineConfig
 from qdbg.compiler.machine.isa import Instr, Op, Pattern, Program, Trap
 from qdbg.compiler.machine.vocabulary import Kind, Token, Vocabulary, assemble
 from qdbg.runtime.numbers import show
-
-Block = tuple[int, int, int]
+from qdbg.runtime.view import Block
 
 
 class TraceError(Exception):

@@ -7,13 +7,17 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import Enum
-
-import numpy as np
-from numpy.typing import NDArray
+from typing import TYPE_CHECKING
 
 from qdbg.runtime.breakpoints import Breakpoint
-from qdbg.runtime.lockstep import Mismatch
-from qdbg.runtime.trace import Block
+
+if TYPE_CHECKING:
+    # Whoever makes a view has loaded numpy; the screen must not wait for it before it shows the source.
+    import numpy as np
+    from numpy.typing import NDArray
+
+#: blockIdx or threadIdx: x, y, z.
+Block = tuple[int, int, int]
 
 
 class State(Enum):
@@ -25,6 +29,30 @@ class State(Enum):
     MISMATCH = "✗"
     TRAPPED = "!"
     ENDED = "✓"
+
+
+@dataclass(frozen=True)
+class Mismatch:
+    """The first disagreement: where, and what machine (`got`) and interpreter (`expected`) say.
+
+    number: the forward pass; register: what differs, a PTX register, `memory` or `path`.
+    """
+
+    number: int
+    block: Block
+    lane: int | None
+    line: int | None
+    register: str
+    expected: str
+    got: str
+
+    def __str__(self) -> str:
+        lane = f" lane {self.lane}" if self.lane is not None else ""
+        line = f" (line {self.line})" if self.line is not None else ""
+        return (
+            f"pass {self.number}: block {self.block}{lane} {self.register}: "
+            f"machine {self.got}, interpreter {self.expected}{line}"
+        )
 
 
 @dataclass(frozen=True)
@@ -62,7 +90,8 @@ class MemoryArray:
     @property
     def differs(self) -> NDArray[np.bool_]:
         """Words in which machine and interpreter disagree."""
-        return np.not_equal(self.machine, self.interpreter)
+        different: NDArray[np.bool_] = self.machine != self.interpreter
+        return different
 
 
 @dataclass(frozen=True)

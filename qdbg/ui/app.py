@@ -21,7 +21,7 @@ from textual.widgets import Static
 
 from qdbg.runtime.breakpoints import BreakpointError
 from qdbg.runtime.commands import Command, CommandError, lookup, parse
-from qdbg.runtime.session import ALONE, Session
+from qdbg.runtime.control import ALONE
 from qdbg.runtime.view import State, View
 from qdbg.ui import runner
 from qdbg.ui.commands import APP_COMMANDS, every_command
@@ -33,6 +33,8 @@ from qdbg.ui.source import SourcePane
 
 if TYPE_CHECKING:
     from textual.command import Provider
+
+    from qdbg.runtime.session import Session
 
 #: Says in one sentence what an error means, and the exit status that it stands for.
 Describe = Callable[[Exception], tuple[str, int]]

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from qdbg.runtime.commands import SESSION_COMMANDS, Command, always, opened, runnable
 
 if TYPE_CHECKING:
-    from qdbg.runtime.session import Control
+    from qdbg.runtime.control import Control
     from qdbg.ui.app import DebuggerApp
 
 

@@ -70,15 +70,17 @@ class StatusLine(Widget):
             return first
         x, y, z = view.thread
         lanes = lane_range(view.mask) if view.mask else "no lane"
+        roomy = width >= 100
+        mask = f"mask {view.mask:0{max(1, len(view.exists) // 4)}x} " if roomy else "active "
         where = [
             (f"block {_dim(view.block, view.grid)}", ""),
             (f"warp {view.warp}", ""),
             (f"lane {view.focus}", "name"),
             (f"thread {x},{y},{z}", "dim"),
-            (f"mask {view.mask:0{max(1, len(view.exists) // 4)}x} {lanes}", ""),
+            (f"{mask}{lanes}", ""),
         ]
         counts = f"pass {view.passes:,}  PTX {view.instructions:,}"
-        if width >= 100:
+        if roomy:
             where.append((f"pc {view.pc}: {view.machine}", "dim"))
         second = self._line(width, where, (counts, "dim"))
         return Text("\n").join([first, second])

@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
-import numpy as np
+from typing import ClassVar
+
 from textual.reactive import reactive
 
 from qdbg.runtime.numbers import show
 from qdbg.runtime.view import MemoryArray
-from qdbg.ui.pane import Pane, Span
+from qdbg.ui.pane import Pane, Span, styles
 
 NAME, ADDRESS = 8, 8
-LEAST = 8  #: columns of a cell: a value, a space and its mark
+LEAST = 6  #: columns of a cell: a value, its mark and a space
 
 
 class MemoryPane(Pane):
     """`!` changed since the last stop, `X` differs (the interpreter's word then stands below)."""
+
+    COMPONENT_CLASSES: ClassVar[set[str]] = styles("name", "dim", "differs", "changed")
 
     format: reactive[str] = reactive("auto", init=False)
     """How words are shown, one of `numbers.FORMATS`."""
@@ -43,7 +46,7 @@ class MemoryPane(Pane):
         """Lay the rows out: (array, first word, whether it shows the interpreter's words)."""
         # As with registers, columns grow with the values and do not shrink while one steps.
         arrays = self.view.memory if self.view else ()
-        self._cell = max([self._cell, *(self._widest(array) + 3 for array in arrays)])
+        self._cell = max([self._cell, *(self._widest(array) + 2 for array in arrays)])
         step = self.words_a_row()
         self._lines = []
         for array in arrays:
@@ -70,9 +73,9 @@ class MemoryPane(Pane):
         for index in range(first, min(first + self.words_a_row(), len(words))):
             text = self._text(array, words[index]).rjust(self._cell - 2)
             if differs[index]:
-                spans.append((text + "  ", "changed") if reference else (text + " X", "differs"))
+                spans.append((text + "  ", "changed") if reference else (text + "X ", "differs"))
             elif array.changed[index] and not reference:
-                spans.append((text + " !", "changed"))
+                spans.append((text + "! ", "changed"))
             else:
                 spans.append((text + "  ", "dim" if reference else ""))
         return spans
@@ -81,14 +84,13 @@ class MemoryPane(Pane):
         """Columns of the longest word: of the extremes for integers, of any float for floats."""
         if not len(array.machine):
             return 0
-        words = np.concatenate([array.machine, array.interpreter])
         if self.format == "hex":
             return 8
         if self.format == "float" or (self.format == "auto" and array.dtype.kind == "f"):
             return 11
         kind = "<u4" if self.format == "unsigned" or array.dtype.kind == "u" else "<i4"
-        values = words.view(kind)
-        return max(len(str(values.min())), len(str(values.max())))
+        both = (array.machine.view(kind), array.interpreter.view(kind))
+        return max(len(str(extreme)) for words in both for extreme in (words.min(), words.max()))
 
     def _text(self, array: MemoryArray, word: int) -> str:
         return show(int(word), _word_type(array), self.format)

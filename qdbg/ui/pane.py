@@ -14,13 +14,18 @@ from textual.strip import Strip
 
 from qdbg.runtime.view import View
 
-#: A piece of a line: text and the name of its style (see `Pane.COMPONENT_CLASSES`), "" for plain.
+#: A piece of a line: text and the name of its style (see `styles`), "" for plain.
 Span = tuple[str, str]
 
-STYLES = (
-    "number", "current", "cursor", "breakpoint", "changed", "differs", "dim", "name", "keyword", "type",
-    "register", "comment", "literal", "focus", "match", "good",
-)  # fmt: skip
+
+def styles(*names: str) -> set[str]:
+    """The component classes of a pane that uses these styles, out of those in `Pane.DEFAULT_CSS`.
+
+    A pane declares no more than it uses: each costs time before the first picture.
+    """
+    return {f"pane--{name}" for name in names}
+
+
 #: Styles with a background of their own.
 _OPAQUE = frozenset({"current", "cursor", "differs", "match"})
 
@@ -46,11 +51,11 @@ class Pane(ScrollView, can_focus=True, inherit_bindings=False):
         Binding("shift+left", "scroll_left", show=False),
         Binding("shift+right", "scroll_right", show=False),
     ]
-    COMPONENT_CLASSES: ClassVar[set[str]] = {f"pane--{name}" for name in STYLES}
     DEFAULT_CSS = """
     Pane {
         border: round $foreground 25%;
         border-title-color: $text-muted;
+        border-subtitle-color: $text-muted;
         scrollbar-size-vertical: 1;
         scrollbar-size-horizontal: 0;
         background: $background;
@@ -74,6 +79,9 @@ class Pane(ScrollView, can_focus=True, inherit_bindings=False):
         & > .pane--good { color: $text-success; }
     }
     """
+
+    FIXED: ClassVar[int] = 0
+    """Rows at the top that do not scroll."""
 
     view: reactive[View | None] = reactive(None, init=False)
     """The newest stop; None until the session is open."""
@@ -108,10 +116,10 @@ class Pane(ScrollView, can_focus=True, inherit_bindings=False):
         height = self.scrollable_content_region.height
         if not height:
             return
-        margin = min(margin, (height - 1) // 2)
+        margin = min(margin, max(0, height - self.FIXED - 1) // 2)
         top = round(self.scroll_y)
-        if y < top + margin:
-            self.scroll_to(y=max(0, y - margin), animate=False)
+        if y < top + self.FIXED + margin:
+            self.scroll_to(y=max(0, y - self.FIXED - margin), animate=False)
         elif y > top + height - 1 - margin:
             self.scroll_to(y=y - height + 1 + margin, animate=False)
 
@@ -131,7 +139,7 @@ class Pane(ScrollView, can_focus=True, inherit_bindings=False):
         left, top = self.scroll_offset
         width = self.scrollable_content_region.width
         base = self.rich_style
-        index = y + top
+        index = y if y < self.FIXED else y + top
         if not 0 <= index < self.rows():
             return Strip.blank(width, base)
         under = self.style(self.row_style(index), base)

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 from textual.reactive import reactive
 
 from qdbg.runtime.numbers import show
 from qdbg.runtime.view import RegisterRow, View
-from qdbg.ui.pane import Pane, Span
+from qdbg.ui.pane import Pane, Span, styles
 
-HEAD = 2  #: rows above the registers: lanes, active mask
 NARROW = 50  #: columns below which the place of a register is left out
-LEAST = 8  #: columns of a cell: a value, a space and its mark
+LEAST = 8  #: columns of a cell: a value, its mark and a space
 
 
 class RegisterPane(Pane):
@@ -18,6 +19,11 @@ class RegisterPane(Pane):
 
     A value in parentheses is the interpreter's: the machine folded the register into its reader.
     """
+
+    FIXED = 2  # the lanes, the active mask
+    COMPONENT_CLASSES: ClassVar[set[str]] = styles(
+        "register", "dim", "focus", "number", "good", "differs", "changed"
+    )
 
     format: reactive[str] = reactive("auto", init=False)
     """How values are shown, one of `numbers.FORMATS`."""
@@ -80,7 +86,7 @@ class RegisterPane(Pane):
             longest = max(
                 (len(self._text(row, lane)) for row in view.registers for lane in view.lanes), default=0
             )
-            self._cell = max(self._cell, longest + 3)
+            self._cell = max(self._cell, longest + 2, LEAST + (len(view.lanes) > 10))
             self.border_title = f"Registers of warp {view.warp} ({self.format})"
             shown, count = self.columns(), len(view.lanes)
             partial = len(shown) < count
@@ -92,13 +98,13 @@ class RegisterPane(Pane):
         super().watch_view()
         for y, (row, _) in enumerate(self._rows):
             if any(row.differs) or any(row.changed):
-                self.reveal(y + HEAD, margin=0)
+                self.reveal(y + self.FIXED, margin=0)
 
     # -- rows -------------------------------------------------------------------------------------------
 
     def rows(self) -> int:
         """Two heading rows and the registers."""
-        return HEAD + len(self._rows) if self.view else 0
+        return self.FIXED + len(self._rows) if self.view else 0
 
     def row(self, y: int) -> list[Span]:
         """Name, place, then a cell a lane."""
@@ -108,7 +114,7 @@ class RegisterPane(Pane):
             return [self._heading(""), *(self._lane(view, lane) for lane in self.columns())]
         if y == 1:
             return [self._heading("active"), *(self._activity(view, lane) for lane in self.columns())]
-        row, reference = self._rows[y - HEAD]
+        row, reference = self._rows[y - self.FIXED]
         if reference:
             return [self._heading("  ref"), *(self._reference(row, lane) for lane in self.columns())]
         place = "" if self._narrow else row.place
@@ -123,11 +129,12 @@ class RegisterPane(Pane):
         return text.ljust(self._head), "dim"
 
     def _put(self, text: str, mark: str = " ") -> str:
-        return f"{text.rjust(self._cell - 2)} {mark}"
+        return f"{text.rjust(self._cell - 2)}{mark} "
 
     def _lane(self, view: View, lane: int) -> Span:
         focus = lane == view.focus
-        return self._put(f"{'►' if focus else ''}lane {lane}"), "focus" if focus else "number"
+        text = f"{'►' if focus else ''}lane {lane}".rjust(self._cell - 1)
+        return f"{text} ", "focus" if focus else "number"
 
     def _activity(self, view: View, lane: int) -> Span:
         return (self._put("*"), "good") if view.active[lane] else (self._put("-"), "dim")

@@ -11,18 +11,21 @@ import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from textual.message import Message
 
-from qdbg.runtime.engine import Interrupted
-from qdbg.runtime.session import Control, Glimpse, Session
+from qdbg.runtime.control import Control, Glimpse
 from qdbg.runtime.view import View
+
+if TYPE_CHECKING:
+    from qdbg.runtime.session import Session
 
 #: Called with what is being done and the fraction that is done, if known.
 Report = Callable[[str, "float | None"], None]
-OpenSession = Callable[[Report], Session]
+OpenSession = Callable[[Report], "Session"]
 #: Work for the session; returns a note for the message line.
-Job = Callable[[Session, Control], str]
+Job = Callable[["Session", Control], str]
 
 RATE = 25.0
 #: Keys typed ahead beyond this are dropped: a key held down must not run on after its release.
@@ -115,6 +118,8 @@ class Runner:
         return not self._thread.is_alive()
 
     def _run(self) -> None:
+        from qdbg.runtime.engine import Interrupted  # loads numpy, which the first picture does not need
+
         try:
             session = self._open(self._report)
             view = session.view()
@@ -150,6 +155,8 @@ class Runner:
 
     def _report(self, text: str, fraction: float | None = None) -> None:
         if self._closing.is_set():
+            from qdbg.runtime.engine import Interrupted
+
             raise Interrupted("the debugger was closed")
         if self._due() or fraction is None:
             self._post(Opening(text, fraction))

@@ -11,7 +11,7 @@ from textual.message import Message
 
 from qdbg.runtime.view import View
 from qdbg.ui.highlight import highlight
-from qdbg.ui.pane import Pane, Span
+from qdbg.ui.pane import Pane, Span, styles
 
 #: Gutter glyphs: breakpoint, next instruction, other lanes wait here, line that costs no pass.
 BREAK, NEXT, WAITING, FREE = "●", "►", "▷", "·"
@@ -19,6 +19,11 @@ BREAK, NEXT, WAITING, FREE = "●", "►", "▷", "·"
 
 class SourcePane(Pane):
     """Shows a source text; `language` is "ptx" or "cuda"."""
+
+    COMPONENT_CLASSES: ClassVar[set[str]] = styles(
+        "number", "current", "cursor", "breakpoint", "changed", "dim", "match",
+        "name", "keyword", "type", "register", "comment", "literal",
+    )  # fmt: skip
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("up,k", "cursor(-1)", show=False),

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-from qdbg.ui.pane import Pane, Span
+from typing import ClassVar
+
+from qdbg.ui.pane import Pane, Span, styles
 
 
 class TokenPane(Pane):
     """A row a forward pass: number, PTX line, meaning, and the logit margin where the engine has logits."""
+
+    COMPONENT_CLASSES: ClassVar[set[str]] = styles("number", "dim", "type", "name")
 
     def __init__(self, id: str):
         super().__init__(id=id)
@@ -24,21 +28,16 @@ class TokenPane(Pane):
         margin = f"+{token.margin:.3g}" if token.margin is not None else ""
         line = f"ln {token.line}" if token.line else ""
         head = f"{token.number:>5}  "
-        body = token.meaning
-        room = max(0, width - len(head) - len(line) - len(margin) - 4)
-        last = y == len(self.view.tokens) - 1
-        return (
-            [
-                (head, "number"),
-                (f"{body[:room]:<{room}}", "" if token.line else "dim"),
-                (f" {line} ", "type"),
-                (f"{margin} ", "dim"),
-            ]
-            if not last
-            else [(head, "number"), (f"{body[:room]:<{room}}", "name"), (f" {line} {margin} ", "type")]
-        )
+        tail = f" {line} {margin} ".rstrip() + " "
+        room = max(0, width - len(head) - len(tail))
+        newest = y == self.rows() - 1
+        return [
+            (head, "number"),
+            (f"{token.meaning[:room]:<{room}}", "name" if newest else "" if token.line else "dim"),
+            (tail, "type"),
+        ]
 
     def watch_view(self) -> None:
         """Follow the newest token."""
         super().watch_view()
-        self.reveal(self.rows() - 1, margin=0)
+        self.call_after_refresh(self.reveal, self.rows() - 1, 0)
