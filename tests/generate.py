@@ -1,7 +1,7 @@
 """Random PTX kernels that terminate, stay in bounds and have no races, so that every correct engine agrees.
 
 A kernel works on eight 32-bit variables and four predicates a thread.  It reads an array `inp` anywhere, and
-writes 16 words of `out` that are the thread's own: the first eight receive the variables when it returns.
+writes 12 words of `out` that are the thread's own: the first eight receive the variables when it returns.
 Control flow is structured (if, else, short circuit, switch, loops with break and continue, early return)
 and depends on the thread unless it is drawn to depend on the launch only.
 """
@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 from hypothesis import strategies as st
 
-VARIABLES, PREDICATES, OWN = 8, 4, 16
+VARIABLES, PREDICATES, OWN = 8, 4, 12
 INPUTS = 16
 _BINARY = (
     "add.s32", "sub.s32", "mul.lo.s32", "and.b32", "or.b32", "xor.b32", "shl.b32", "shr.u32", "shr.s32",
@@ -21,7 +21,25 @@ _BINARY = (
 _UNARY = ("not.b32", "neg.s32", "abs.s32", "mov.u32", "cnot.b32")
 _COMPARE = tuple(f"{c}.{t}" for c in ("eq", "ne", "lt", "le", "gt", "ge") for t in ("s32", "u32"))
 _CONVERSIONS = ("cvt.s32.s8", "cvt.u32.u8", "cvt.s32.s16", "cvt.u32.u16", "cvt.u32.s16")
-_CONSTANTS = (0, 1, 2, 3, 4, 5, 7, 8, 31, 32, 33, 0xFF, 0x8000, 0x7FFFFFFF, 0x80000000, 0xFFFFFFFF, 0xFFFFFFFC)
+_CONSTANTS = (
+    0,
+    1,
+    2,
+    3,
+    4,
+    5,
+    7,
+    8,
+    31,
+    32,
+    33,
+    0xFF,
+    0x8000,
+    0x7FFFFFFF,
+    0x80000000,
+    0xFFFFFFFF,
+    0xFFFFFFFC,
+)
 
 
 @dataclass(frozen=True)
@@ -37,7 +55,9 @@ class Case:
 def programs(draw: st.DrawFn, max_block: int = 4, max_grid: int = 2, size: int = 12, depth: int = 3) -> Case:
     """Kernels of about `size` statements nested at most `depth` deep, launched with small blocks."""
     width = draw(st.integers(1, max_block))
-    block = draw(st.sampled_from([(width, 1, 1)] + [(width // 2, 2, 1), (1, width // 2, 2)] * (width % 2 == 0)))
+    block = draw(
+        st.sampled_from([(width, 1, 1)] + [(width // 2, 2, 1), (1, width // 2, 2)] * (width % 2 == 0))
+    )
     grid = draw(st.sampled_from([(1, 1, 1), (max_grid, 1, 1), (1, max_grid, 1)]))
     writer = _Writer(draw, size)
     writer.statements(depth, top=True)
@@ -46,7 +66,8 @@ def programs(draw: st.DrawFn, max_block: int = 4, max_grid: int = 2, size: int =
     inputs = draw(st.lists(word, min_size=INPUTS, max_size=INPUTS))
     number = draw(st.integers(0, 5))
     text = (
-        f"// qdbg: launch k<<<{grid}, {block}>>>(inp = u32{inputs}, out = u32[{threads * OWN}], n = {number})\n"
+        f"// qdbg: launch k<<<{grid}, {block}>>>"
+        f"(inp = u32{inputs}, out = u32[{threads * OWN}], n = {number})\n"
         + _HEAD
         + "\n".join(writer.lines)
         + _TAIL
@@ -70,7 +91,7 @@ mov.u32 %r8, %ctaid.x; mov.u32 %r9, %ctaid.y; add.u32 %r8, %r8, %r9;
 mad.lo.u32 %r9, %r8, %r7, %r6;
 mul.wide.u32 %d2, %r9, {4 * OWN}; add.s64 %d2, %d1, %d2;
 mov.u32 %v0, %r6; mov.u32 %v1, %r9; mov.u32 %v2, 0; mov.u32 %v3, 1; mov.u32 %v4, %r0; mov.u32 %v5, %r8;
-mov.u32 %v6, 0; mov.u32 %v7, -3;
+mov.u32 %v6, 0; mov.u32 %v7, -3; mov.u64 %d3, 5; mov.u64 %d4, -1;
 setp.eq.u32 %p0, %r6, 0; setp.lt.u32 %p1, %r6, 2; setp.ne.u32 %p2, %r0, 0; setp.eq.u32 %p3, 0, 0;
 """
 _TAIL = (
@@ -190,7 +211,7 @@ class _Writer:
         self.put("add.s64 %d5, %d0, %d5;", f"ld.global.u32 {self.variable()}, [%d5];")
 
     def store(self) -> None:
-        """To the second half of the thread's own words, and sometimes back."""
+        """To the last of the thread's own words, and sometimes back."""
         self.put(f"and.b32 %r10, {self.source()}, {OWN - VARIABLES - 1};", "shl.b32 %r10, %r10, 2;")
         self.put("cvt.u64.u32 %d5, %r10;", "add.s64 %d5, %d2, %d5;")
         place = f"[%d5+{4 * VARIABLES}]"
@@ -206,7 +227,9 @@ class _Writer:
         elif what == "store":
             self.put(f"@{guard} st.global.u32 [%d2+{4 * VARIABLES}], {self.variable()};")
         else:
-            self.put(f"@{guard} setp.{self.pick(*_COMPARE)} {self.predicate()}, {self.source()}, {self.source()};")
+            self.put(
+                f"@{guard} setp.{self.pick(*_COMPARE)} {self.predicate()}, {self.source()}, {self.source()};"
+            )
 
     def branch(self, depth: int) -> None:
         otherwise, join = self.label(), self.label()

@@ -9,12 +9,14 @@ from numpy.typing import NDArray
 from ptx_runner import source
 
 from qdbg.compiler.lowering import Geometry, lower
-from qdbg.compiler.machine.config import MEMORY_BASE, NANO, MachineConfig
-from qdbg.compiler.machine.isa import Program
+from qdbg.compiler.machine.config import LINE, MEMORY_BASE, NANO, MachineConfig
+from qdbg.compiler.machine.isa import LANE_OPS, VALUE_OPS, Op, Program
 from qdbg.compiler.machine.vocabulary import Kind, Token, prompt
 from qdbg.runtime.emulator import Emulator
 from qdbg.runtime.launch import BoundLaunch, bind, launch_for
 from qdbg.runtime.state import MachineState
+
+_STARTS = (Kind.PC, Kind.STEP, Kind.LAST)
 
 
 @dataclass
@@ -57,13 +59,35 @@ def prompt_of(text: str, config: MachineConfig = NANO) -> tuple[Program, BoundLa
     return program, bound, prompt(program, uniforms, memory, allocated, bound.threads)
 
 
+def check_layout(program: Program) -> None:
+    """The rules of `isa` that the hardware relies on and does not check; NOP only fills gaps behind jumps."""
+    for pc, instr in enumerate(program.code):
+        last = pc % LINE == LINE - 1 or pc == len(program.code) - 1
+        if last:
+            assert instr.op in (Op.BR, Op.HALT, Op.TRAP, Op.NOP), (
+                f"control falls through the end of a line at {pc}"
+            )
+        elif instr.op in VALUE_OPS and not instr.uniform and not instr.unchained:
+            assert program.code[pc + 1].pattern == instr.pattern, f"{pc} is chained to another pattern"
+        if instr.uniform:
+            operands = [r for r in (instr.a, instr.b, instr.c) if str(r) != "-"]
+            assert all(r.uniform for r in operands), f"{pc} is uniform and reads a vector register"
+
+
 def emulate(text: str, config: MachineConfig = NANO, limit: int = 200_000) -> Result:
-    """Run the first launch of a PTX text to its end."""
+    """Run the first launch of a PTX text to its end, and check that every vector instruction finds a lane."""
     program, bound, tokens = prompt_of(text, config)
+    check_layout(program)
     emulator = Emulator(config)
     vocabulary = emulator.vocabulary
-    generated = [vocabulary.token(emulator.prefill([vocabulary[t] for t in tokens]))]
-    while generated[-1].kind is not Kind.END:
+    newest = vocabulary.token(emulator.prefill([vocabulary[t] for t in tokens]))
+    generated = [newest]
+    while newest.kind is not Kind.END:
         assert len(generated) < limit
-        generated.append(vocabulary.token(emulator.step()))
+        starts = newest.kind in _STARTS or newest.last
+        newest = vocabulary.token(emulator.step())
+        generated.append(newest)
+        if starts and newest.kind is Kind.STEP:
+            instr = program.code[emulator.pc or 0]
+            assert instr.op not in LANE_OPS - {Op.ST}, f"{instr} was reached by no lane"
     return Result(program, bound, generated, emulator.state())

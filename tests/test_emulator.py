@@ -70,7 +70,8 @@ def test_lanes_that_do_not_match_the_pattern_are_skipped() -> None:
     assert tokens[:4] == ["<lane 0: 1>", "<lane 1: 1>", "<lane 2: 0>", "<lane 3: 0 last>"]
     assert tokens[4:] == ["<result 0x5>", "<last 0x5>", "<end>"]
     assert list(state.registers[:, 1]) == [5, 5, 0, 0]
-    assert list(state.slots[0]) == [1, 1, 0, 0] and set(state.slots[1]) == {-1}
+    assert list(state.slots[0]) == [1, 1, 0, 0]
+    assert set(state.slots[1]) == {-1}
 
 
 def test_an_unchained_instruction_takes_one_more_token() -> None:

@@ -117,6 +117,11 @@ class Emulator:
         self._m = _Machine({device: {} for device in Device})
 
     @property
+    def pc(self) -> int | None:
+        """The address of the current instruction, None before the launch starts."""
+        return self._m.pc
+
+    @property
     def passes(self) -> int:
         """Decoding passes made since the prompt began; the prefill is the first."""
         return self._m.passes

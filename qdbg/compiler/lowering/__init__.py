@@ -62,11 +62,11 @@ def lower(module: Module, kernel: Function, geometry: Geometry, config: MachineC
 
 
 def optimised(blocks: Blocks) -> Blocks:
-    """Blocks in layout order, improved until nothing changes.  Block 1 is the entry before, block 0 after."""
-    blocks = arrange(blocks, 1)
+    """Blocks in layout order, improved until nothing changes."""
+    blocks = arrange(blocks)
     before = None
     while before != (before := [(list(block.operations), block.end) for block in blocks]):
         for improve in (propagate_copies, fold_definitions, remove_dead):
             improve(blocks)
-            blocks = arrange(blocks, 0)
+            blocks = arrange(blocks)
     return blocks

@@ -12,7 +12,7 @@ from qdbg.compiler.ptx.cfg_graph import reachable
 
 
 class Barriers:
-    """`leaving`: blocks from which lanes exit without a barrier; `contested`: those with one that lanes may miss."""
+    """`leaving`: blocks from which lanes exit without a barrier; `contested`: with one lanes may miss."""
 
     def __init__(self, frontier: Frontier):
         blocks, successors = frontier.graph.blocks, frontier.graph.successors

@@ -14,6 +14,7 @@ from qdbg.compiler.lowering.ir import (
     Terminator,
     Value,
     copy_of,
+    renumbered,
 )
 from qdbg.compiler.lowering.narrowing import Type
 from qdbg.compiler.machine.isa import Op
@@ -35,7 +36,7 @@ class Builder:
         self.exit = self.reserve()
         self.blocks[self.exit].end = Exit()
         self.current = self.reserve()
-        self.entry = self.current
+        self._order = [self.current]
         self._temporaries = 0
 
     # --- blocks ----------------------------------------------------------------------------------
@@ -59,6 +60,11 @@ class Builder:
         if self.open:
             self.close(Jump(block))
         self.current = block
+        self._order.append(block)
+
+    def finished(self) -> Blocks:
+        """The blocks, the entry first and the others in the order of the source."""
+        return renumbered(self.blocks, list(dict.fromkeys([*self._order, *range(len(self.blocks))])))
 
     @property
     def operations(self) -> list[Operation]:

@@ -183,19 +183,24 @@ class Emitter:
 
     def _leave(self, node: int, targets: list[int], pattern: Pattern, branch: Branch | None) -> None:
         """Write the bits of the lanes that go where it is not yet their turn."""
-        for target in targets:
-            slot = self.scopes.leaves.get((node, target))
-            if slot is None:
-                continue
-            if branch is None:  # all lanes that are left go there
-                self._put(Instr(Op.CBR, slot=slot, pattern=pattern))
-                continue
-            stay = inverse(branch.cond) if target == branch.taken else branch.cond
+        leaving = [target for target in targets if (node, target) in self.scopes.leaves]
+        if not leaving:
+            return
+        first, *second = leaving
+        slot = self.scopes.leaves[node, first]
+        write = Instr(Op.CBR, slot=slot, pattern=pattern)
+        if branch is not None:
+            stay = inverse(branch.cond) if first == branch.taken else branch.cond
             a = self.locations.register(branch.a)
-            instr = Instr(Op.CBR, a=a, cond=stay, slot=slot, pattern=pattern, ptx=branch.ptx)
-            self._put(self._with_b(instr, branch.b))
-            bit = 1 << slot
-            pattern, branch = Pattern(pattern.care | bit, pattern.value | bit), None
+            write = self._with_b(replace(write, a=a, cond=stay, ptx=branch.ptx), branch.b)
+        self._put(write)
+        if second:  # for the lanes that are left, if any
+            rest = Pattern(pattern.care | 1 << slot, pattern.value | 1 << slot)
+            some, none = self._fresh(), self._fresh()
+            self._put(Instr(Op.BR, pattern=rest), some, none)
+            self._label(some)
+            self._leave(node, second, rest, None)
+            self._label(none)
 
     def _turns(self, node: int, edge: frozenset[int]) -> None:
         """Go to the first block that has lanes waiting."""

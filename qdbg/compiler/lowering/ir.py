@@ -192,6 +192,14 @@ def predecessors(blocks: Blocks) -> list[tuple[int, ...]]:
     return [tuple(one) for one in found]
 
 
+def renumbered(blocks: Blocks, order: list[int]) -> Blocks:
+    """The blocks listed in `order`, which become blocks 0, 1, ..."""
+    new = {old: position for position, old in enumerate(order)}
+    for index in order:
+        blocks[index].retarget(new)
+    return [blocks[index] for index in order]
+
+
 def inverse(cond: Cond) -> Cond:
     """The condition that holds exactly where `cond` does not."""
     return cond ^ (Cond.LT | Cond.EQ | Cond.GT)

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from qdbg.compiler.lowering.ir import Block, Blocks, Jump, LoweringError, predecessors
+from qdbg.compiler.lowering.ir import Block, Blocks, Jump, LoweringError, predecessors, renumbered
 from qdbg.compiler.ptx.cfg_graph import immediate_dominators, loop_order, reachable
 
 
@@ -68,11 +68,14 @@ def back_edges(blocks: Blocks) -> dict[int, list[int]]:
     return found
 
 
-def arrange(blocks: Blocks, entry: int) -> Blocks:
-    """The reachable blocks in layout order, straight lines merged.  Raises LoweringError if irreducible."""
+def arrange(blocks: Blocks) -> Blocks:
+    """The blocks that block 0 reaches, in layout order, straight lines merged.
+
+    Raises LoweringError if they are irreducible.
+    """
     _skip_empty(blocks)
-    blocks = _renumber(blocks, _order(blocks, entry))
-    blocks = _renumber(blocks, _merge(blocks))
+    blocks = renumbered(blocks, _order(blocks))
+    blocks = renumbered(blocks, _merge(blocks))
     _check_reducible(blocks)
     while (place := _untidy_loop(blocks)) is not None:
         blocks = _add_latch(blocks, *place)
@@ -95,20 +98,13 @@ def _skip_empty(blocks: Blocks) -> None:
         block.retarget(past)
 
 
-def _order(blocks: Blocks, entry: int) -> list[int]:
+def _order(blocks: Blocks) -> list[int]:
     """Loop order, with the exit at the very end: a lane that is done must not end the launch for others."""
     successors = [block.successors for block in blocks]
-    live = reachable(successors, [entry], range(len(blocks)))
+    live = reachable(successors, [0], range(len(blocks)))
     backwards = [tuple(p for p in before if p in live) for before in predecessors(blocks)]
-    order = loop_order(successors, backwards, entry)
+    order = loop_order(successors, backwards, 0)
     return [i for i in order if blocks[i].successors] + [i for i in order if not blocks[i].successors]
-
-
-def _renumber(blocks: Blocks, order: list[int]) -> Blocks:
-    new = {old: position for position, old in enumerate(order)}
-    for index in order:
-        blocks[index].retarget(new)
-    return [blocks[index] for index in order]
 
 
 def _merge(blocks: Blocks) -> list[int]:
@@ -154,4 +150,4 @@ def _add_latch(blocks: Blocks, header: int, last: int) -> Blocks:
         blocks[source].retarget({header: len(blocks)})
     blocks.append(Block(Jump(header)))
     order = [*range(last + 1), len(blocks) - 1, *range(last + 1, len(blocks) - 1)]
-    return _renumber(blocks, order)
+    return renumbered(blocks, order)

@@ -27,7 +27,7 @@ _HARMLESS = frozenset({
 
 
 def select(kernel: Function, geometry: Geometry) -> Blocks:
-    """The kernel's blocks, for the whole grid: entry first, exit last."""
+    """The kernel's blocks for the whole grid, the entry first."""
     return _Selector(kernel, geometry).run()
 
 
@@ -61,7 +61,7 @@ class _Selector:
             builder.enter(block)
         if builder.open:
             builder.close(Jump(self.kernel_exit))
-        return builder.blocks
+        return builder.finished()
 
     def _grid_loop(self, start: int) -> int:
         """Where a block of the grid ends: the block index counts up, x fastest, and the next one starts."""

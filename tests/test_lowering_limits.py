@@ -1,0 +1,100 @@
+"""What does not fit the machine is refused with both numbers; what the program may depend on."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from lowered import prompt_of
+from ptx_runner import THREAD_ELEMENT, kernel
+
+from qdbg.compiler.lowering import LoweringError
+from qdbg.compiler.machine.config import NANO
+from qdbg.compiler.machine.isa import Op, Program
+
+NESTED = """
+    setp.gt.u32 %p1, %r1, 1; @!%p1 bra $A; add.u32 %r1, %r1, 1;
+    setp.gt.u32 %p2, %r1, 5; @!%p2 bra $B; add.u32 %r1, %r1, 1;
+    setp.gt.u32 %p3, %r1, 9; @!%p3 bra $C; add.u32 %r1, %r1, 1;
+$C: xor.b32 %r1, %r1, 1;
+$B: xor.b32 %r1, %r1, 2;
+$A: st.global.u32 [%d2], %r1; ret;
+"""
+
+
+def compiled(body: str, arguments: str = "a = u32[4]", **limits: int) -> Program:
+    text = kernel(THREAD_ELEMENT + body, arguments, block="4")
+    return prompt_of(text, replace(NANO, **limits))[0]
+
+
+def test_divergence_bits() -> None:
+    """Three nested conditions need a bit each."""
+    assert compiled(NESTED, slots=3).code
+    with pytest.raises(LoweringError, match=r"needs 3 divergence bits a lane and the machine has 2;"):
+        compiled(NESTED, slots=2)
+
+
+def test_chains_of_conditions_reuse_bits_when_they_are_scarce() -> None:
+    """An else-if chain of eight takes eight bits if it may, and two (with more tokens) if it must."""
+    cases = "".join(
+        f"setp.eq.u32 %p1, %r1, {n}; @!%p1 bra $C{n}; mul.lo.u32 %r1, %r1, {n + 3}; bra $END; $C{n}:"
+        for n in range(8)
+    )
+    body = cases + "$END: st.global.u32 [%d2], %r1; ret;"
+    generous, scarce = compiled(body, slots=8), compiled(body, slots=2)
+    slots = [{i.slot for i in p.code if i.op is Op.CBR} for p in (generous, scarce)]
+    assert len(slots[1]) == 2 < len(slots[0])
+    assert sum(i.op is Op.CBR for i in generous.code) < sum(i.op is Op.CBR for i in scarce.code)
+
+
+def test_vector_registers() -> None:
+    body = "".join(f"mul.lo.u32 %r{k}, %r1, {k + 9};" for k in range(2, 10))
+    body += (
+        "st.global.u32 [%d2], %r1;" + "".join(f"st.global.u32 [%d2], %r{k};" for k in range(2, 10)) + "ret;"
+    )
+    assert compiled(body, registers=9).code
+    with pytest.raises(LoweringError, match=r"needs 9 vector registers a lane and the machine has 8;"):
+        compiled(body, registers=8)
+
+
+def test_uniform_registers() -> None:
+    body = (
+        "".join(f"mad.lo.u32 %r1, %r1, {k + 1000}, 7;" for k in range(20)) + "st.global.u32 [%d2], %r1; ret;"
+    )
+    with pytest.raises(LoweringError, match=r"needs 21 uniform registers and the machine has 16;"):
+        compiled(body, uniforms=16)
+
+
+def test_program_memory() -> None:
+    body = "mad.lo.u32 %r1, %r1, %r1, %r0;" * 40 + "st.global.u32 [%d2], %r1; ret;"
+    with pytest.raises(LoweringError, match=r"takes \d+ machine instructions and the machine holds 32;"):
+        compiled(body, program=32)
+
+
+def test_irreducible_control_flow() -> None:
+    body = """
+        setp.eq.u32 %p1, %r1, 0; @%p1 bra $IN;
+    $TOP: add.u32 %r1, %r1, 3;
+    $IN: add.u32 %r1, %r1, 5; setp.lt.u32 %p2, %r1, 99; @%p2 bra $TOP; st.global.u32 [%d2], %r1; ret;
+    """
+    with pytest.raises(LoweringError, match="irreducible"):
+        compiled(body)
+
+
+def test_the_program_does_not_depend_on_arguments_or_data() -> None:
+    def code(values: str, number: int) -> Program:
+        text = kernel(THREAD_ELEMENT + NESTED, f"a = u32[{values}]; b = u32[{number}]", block="4")
+        return prompt_of(text)[0]
+
+    assert code("1, 2, 3, 4", 1) == code("9, 9, 9, 9", 7)
+
+
+def test_every_instruction_names_the_ptx_that_it_does() -> None:
+    program = compiled(NESTED)
+    work = [i for i in program.code if i.op not in (Op.BR, Op.HALT, Op.NOP, Op.CLR)]
+    assert all(i.ptx for i in work)
+    load = next(i for i in work if i.op is Op.LD)
+    assert load.result == "%r1"  # it computes its address too: mul.wide and add
+    assert len(load.ptx) == 3
+    assert program.locations["%r1"] == load.dst
+    assert "%d3" not in program.locations
