@@ -13,7 +13,7 @@ def bits_of(type_: str) -> int:
 
 
 def show(value: int | None, type_: str, format_: str = "auto") -> str:
-    """A register's bits as text, at most 11 columns; auto: floats as floats, .u types unsigned, others signed."""
+    """A register's bits in at most 11 columns; auto: floats as floats, .u types unsigned, others signed."""
     if value is None:
         return ""
     bits = bits_of(type_)
