@@ -23,6 +23,8 @@ from qdbg.compiler.machine.config import MachineConfig
 from qdbg.runtime.engine import Progress
 
 MANIFEST = "manifest.json"
+#: Checkpoints of one machine that the cache keeps, the least recently used going first.
+KEPT = 3
 #: Sources that a checkpoint's bytes depend on.
 _SOURCES = ("compiler/hardware", "compiler/machine")
 
@@ -80,11 +82,13 @@ def find_or_build(
         if path.exists():
             damage = _damage(path)
             if damage is None:
+                os.utime(path / MANIFEST)
                 return _read(path)
             note = f"the cached checkpoint was damaged ({damage}) and was built again"
             shutil.rmtree(path)
         start = time.perf_counter()
         _build(config, path, progress)
+        _prune(path)
         return _read(path, time.perf_counter() - start, note)
     except OSError as error:
         reason = error.strerror or str(error)
@@ -121,6 +125,13 @@ def _build(config: MachineConfig, path: Path, progress: Progress | None) -> None
                 raise
     finally:
         shutil.rmtree(work, ignore_errors=True)
+
+
+def _prune(path: Path) -> None:
+    """Forget the least recently used checkpoints of the same machine, from older sources."""
+    others = path.parent.glob(path.name.rpartition("-")[0] + "-*/" + MANIFEST)
+    for manifest in sorted(others, key=lambda m: m.stat().st_mtime, reverse=True)[KEPT:]:
+        shutil.rmtree(manifest.parent, ignore_errors=True)
 
 
 def _describe(file: Path) -> dict[str, Any]:

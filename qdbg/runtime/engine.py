@@ -20,10 +20,14 @@ class Interrupted(Exception):
 
 
 class Engine(Protocol):
-    """Runs one launch.  `name` is as on the command line; `passes` counts decoding passes made."""
+    """Runs one launch.  `name` is as on the command line."""
 
     name: str
-    passes: int
+
+    @property
+    def passes(self) -> int:
+        """Forward passes made since the launch began, the prefill counting as one."""
+        ...
 
     def prefill(self, ids: Sequence[int], progress: Progress | None = None) -> int:
         """Forget everything, feed the prompt, return the first generated token.
