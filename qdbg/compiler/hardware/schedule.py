@@ -94,9 +94,10 @@ def schedule(netlist: Netlist, heads_per_layer: int) -> Schedule:
         if life.end < FOREVER:
             erased[life.end // 2].append(signal)
     width = max(len(units[layer]) + len(erased[layer]) for layer in range(layers))
-    offsets = list(enumerate(ballast_dimensions(hidden)))
+    ballast = list(enumerate(ballast_dimensions(hidden)))
     return Schedule(
-        layers, hidden, -(-width // 64) * 64, heads_per_layer, offsets, dict(units), dict(heads), lives, erased,
+        layers, hidden, -(-width // 64) * 64, heads_per_layer, ballast, dict(units), dict(heads), lives,
+        erased,
     )  # fmt: skip
 
 
