@@ -164,7 +164,14 @@ def test_order_is_topological_with_contiguous_loops(program: list[tuple[Moves, E
         assert places == list(range(places[0], places[0] + len(places)))
 
 
+#: A block that nothing reaches jumps into a loop.
+UNREACHED_ENTRY = [
+    ([], ("bra", (4,))), ([], ("bra", (3,))), *[([], ("", (0,)))] * 5, ([], ("bra", (1,)))
+]  # fmt: skip
+
+
 @settings(max_examples=300, deadline=None)
+@example(UNREACHED_ENTRY)
 @given(programs())
 def test_natural_loops_are_contiguous(program: list[tuple[Moves, Ending]]) -> None:
     flow = ControlFlow(build(program))

@@ -133,7 +133,9 @@ def loop_order(graph: Graph, predecessors: Graph, root: int) -> list[int]:
         for component in reversed(components(graph, nodes, header, closed)):
             members = set(component)
             entries = [
-                one for one in component if one == header or any(p not in members for p in predecessors[one])
+                one
+                for one in component
+                if one == header or any(p in inside and p not in members for p in predecessors[one])
             ]
             entry = header if header in members else min(entries)
             stack.append((members, entry, entry))
