@@ -195,6 +195,7 @@ class Emulator:
                 self._start(token.value)
             case Kind.STEP:
                 self._start(self._pc + 1)
+                self._m.written.pop(self._current().before - SLOT_BASE, None)  # after CLR
             case Kind.RESULT:
                 lane = self._todo()[0]
                 m.done += 1
@@ -282,14 +283,11 @@ class Emulator:
         return self.vocabulary[token]
 
     def _run_control(self, here: _Word) -> Token:
-        m = self._m
         match here.op:
             case Op.BR:
                 return Token(Kind.PC, here.target if self._active(here.care, here.value) else here.skip)
             case Op.UBR if holds(here.c, self._operand(here.a, 0), self._b(here, 0)):
                 return Token(Kind.PC, here.target)
-            case Op.CLR:
-                m.written.pop(here.dst - SLOT_BASE, None)
             case Op.HALT:
                 return Token(Kind.END)
             case Op.TRAP:

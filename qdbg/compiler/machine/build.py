@@ -50,7 +50,7 @@ def machine(config: MachineConfig) -> Machine:
     chosen = lanes(net, config, tokens, fetched)
     bus = operands(net, config, tokens, fetched, chosen)
     unit = execute(net, fetched, bus)
-    checked = memory(net, config, fetched, bus, unit)
+    checked = memory(net, config, fetched, chosen, bus, unit)
     output(net, config, vocabulary, tokens, fetched, chosen, unit, checked)
     laid_out = schedule(net, HEADS_PER_LAYER)
     problems = check(net, laid_out)

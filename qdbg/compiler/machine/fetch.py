@@ -186,6 +186,8 @@ def _decode(net: Netlist, config: MachineConfig, tokens: Inputs, fetched: Fetch)
         net.drive(target, net.all_of([bit, ~tokens.advance, *equals(field["dst"], name)]))
         net.drive(target, net.all_of([bit, tokens.advance, *equals(field["before"], name)]))
         fetched.slot_write.append(target)
-        clear = net.all_of([*equals(field["op"], Op.CLR), fetched.run, *equals(field["dst"], name)])
+        # CLR acts with its STEP token: while it is current, its pattern still tells which lane a
+        # result of the instruction before belongs to.
+        clear = net.all_of([tokens.kind[Kind.STEP], *equals(field["before"], name)])
         fetched.slot_clear.append(net.define(f"slot{slot}.clear", clear))
     return fetched

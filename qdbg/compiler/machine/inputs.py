@@ -14,7 +14,7 @@ ONE = Linear(constant=1)
 #: The payload bit of BIT that tells the outcome; the lane is below it.
 TAKEN = 5
 #: Classes that no circuit asks for by name: what they do is in `advance`, `starts` and `counts`.
-ANONYMOUS = {Kind.PAD, Kind.END, Kind.STEP, Kind.ACK}
+ANONYMOUS = {Kind.PAD, Kind.END, Kind.ACK}
 
 
 @dataclass

@@ -49,7 +49,7 @@ class Op(IntEnum):
     BR = 17  #: to `target` if any lane is active under the pattern, else to `skip`
     CBR = 18  #: each active lane's bit in slot `slot` becomes (A cond B)
     UBR = 19  #: to `target` if A cond B (uniform operands), else to the next instruction
-    CLR = 20  #: forget the bits of slot `slot` in every lane
+    CLR = 20  #: forget the bits of slot `slot` in every lane, once its STEP is read
     HALT = 21  #: end of the launch
     TRAP = 22  #: the first active lane traps with the reason in the low bits of the immediate
 

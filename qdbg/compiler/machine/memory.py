@@ -15,6 +15,7 @@ from qdbg.compiler.machine.config import MEMORY_BASE, MachineConfig
 from qdbg.compiler.machine.execute import Execution
 from qdbg.compiler.machine.fetch import Fetch
 from qdbg.compiler.machine.isa import Op
+from qdbg.compiler.machine.lanes import Lanes
 from qdbg.compiler.machine.operands import Operands
 from qdbg.compiler.machine.vocabulary import Device
 
@@ -30,11 +31,13 @@ class MemoryWires:
 
 
 def memory(
-    net: Netlist, config: MachineConfig, fetched: Fetch, bus: Operands, unit: Execution
+    net: Netlist, config: MachineConfig, fetched: Fetch, chosen: Lanes, bus: Operands, unit: Execution
 ) -> MemoryWires:
     """Check the address of the product bus, then load to the result bus or store D."""
     address = unit.product
-    load, store = fetched.op[Op.LD], fetched.op[Op.ST]
+    store = fetched.op[Op.ST]
+    load = net.define("memory.loading", net.all_of([fetched.op[Op.LD], fetched.uniform]))
+    net.drive(load, net.all_of([fetched.op[Op.LD], ~fetched.uniform, ~chosen.none]))
     index_bits = (FIRST_WORD + config.words - 1).bit_length()
     # The prompt's words have no instruction: the product is 0 and the word's place is put there.
     for bit in range(index_bits):

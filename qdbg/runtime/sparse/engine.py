@@ -1,0 +1,117 @@
+"""The `sparse` engine: `Engine` on compiled code."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from qdbg.runtime.decode import Rows, StateDecoder
+from qdbg.runtime.engine import Progress
+from qdbg.runtime.sparse.cache import load_packed
+from qdbg.runtime.sparse.model import State, bundle, empty_state, model_of
+from qdbg.runtime.state import MachineState
+
+#: Tokens between two looks at the progress (and at an interruption).
+STRIDE = 64
+
+
+class SparseModel:
+    """Any Qwen3.5 text checkpoint, fed token by token, float32.
+
+    Raises CheckpointFormatError where the checkpoint is damaged or of another kind.
+    """
+
+    def __init__(self, checkpoint: Path):
+        from qdbg.runtime.sparse import single
+
+        self.model = model_of(load_packed(checkpoint))
+        self._bundle = bundle(self.model)
+        self._single = single
+        self.logits = np.zeros(self.model.geometry.vocabulary, np.float32)
+        self.reset()
+
+    def reset(self) -> None:
+        """Forget every token."""
+        self.state = empty_state(self.model)
+        self.position = 0
+
+    def feed(self, tokens: Sequence[int]) -> int:
+        """Feed tokens; returns the arg-max after the last, whose logits are then in `logits`."""
+        self._reserve(self.position + len(tokens))
+        ids = np.asarray(tokens, np.int64)
+        answer = self._single.feed(self._bundle, self.state, ids, self.position, self.logits)
+        self.position += len(tokens)
+        return int(answer)
+
+    def _reserve(self, positions: int) -> None:
+        """Room for keys and values, where attention is alive."""
+        held = self.state.keys.shape[1]
+        if (self.model.kinds == 2).any() and positions > held:
+            wider = empty_state(self.model, max(positions, 2 * held))
+            wider.keys[:, :held], wider.values[:, :held] = self.state.keys, self.state.values
+            self.state = State(self.state.recurrent, self.state.window, wider.keys, wider.values)
+
+    def snapshot(self) -> Any:
+        """A copy of everything that tokens change."""
+        return State(*(part.copy() for part in self.state)), self.position, self.logits.copy()
+
+    def restore(self, snapshot: Any) -> None:
+        """Return to a snapshot, which stays valid."""
+        state, self.position, logits = snapshot
+        self.state = State(*(part.copy() for part in state))
+        self.logits[:] = logits
+
+    def layer(self, layer: int) -> Rows:
+        """The recurrent state of a layer's heads, float32 [heads, rows, channels]."""
+        rows: NDArray[np.float32] = self.state.recurrent[layer]
+        return rows
+
+
+class SparseEngine:
+    """See `Engine`."""
+
+    name = "sparse"
+
+    def __init__(self, checkpoint: Path):
+        self.model = SparseModel(checkpoint)
+        self.decoder = StateDecoder(checkpoint)
+        self.passes = 0
+        self._token = 0
+
+    def prefill(self, ids: Sequence[int], progress: Progress | None = None) -> int:
+        """See `Engine`."""
+        self.model.reset()
+        for start in range(0, len(ids), STRIDE):
+            if progress is not None:
+                progress(start, len(ids))
+            self._token = self.model.feed(ids[start : start + STRIDE])
+        self.passes = 1
+        return self._token
+
+    def step(self) -> int:
+        """See `Engine`."""
+        self._token = self.model.feed([self._token])
+        self.passes += 1
+        return self._token
+
+    def margin(self) -> float | None:
+        """See `Engine`."""
+        second, best = np.partition(self.model.logits, -2)[-2:]
+        return float(best - second)
+
+    def snapshot(self) -> Any:
+        """See `Engine`."""
+        return self.model.snapshot(), self._token, self.passes
+
+    def restore(self, snapshot: Any) -> None:
+        """See `Engine`."""
+        model, self._token, self.passes = snapshot
+        self.model.restore(model)
+
+    def state(self) -> MachineState:
+        """See `Engine`."""
+        return self.decoder.decode(self.model.layer)

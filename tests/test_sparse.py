@@ -1,0 +1,140 @@
+"""The sparse engine against transformers: ordinary random models, and the machine bit for bit."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from lowered import prompt_of
+from machines import SMALL
+from test_emitted_model import KERNEL
+
+from qdbg.compiler.machine.build import machine
+from qdbg.compiler.machine.vocabulary import Kind
+from qdbg.runtime.sparse.cache import NAME
+from qdbg.runtime.sparse.engine import SparseEngine, SparseModel
+from qdbg.runtime.sparse.pack import CheckpointFormatError, make_columns, make_lists
+from qdbg.runtime.stock import StockEngine
+
+pytestmark = pytest.mark.stock
+
+ORDINARY = {
+    "tied": {"linear_num_key_heads": 2, "linear_num_value_heads": 4, "tie_word_embeddings": True},
+    "wide": {"linear_num_key_heads": 3, "linear_num_value_heads": 3, "tie_word_embeddings": False},
+}
+
+
+def ordinary_model(path: Path, settings: dict[str, object]):  # type: ignore[no-untyped-def]
+    """A small random model with every kind of layer, saved; returns transformers' own."""
+    import torch
+    from transformers import Qwen3_5ForCausalLM, Qwen3_5TextConfig
+
+    torch.manual_seed(1)
+    config = Qwen3_5TextConfig(
+        vocab_size=301, hidden_size=96, intermediate_size=130, num_hidden_layers=5,
+        layer_types=[f"{kind}_attention" for kind in ("linear", "full", "linear", "linear", "full")],
+        num_attention_heads=4, num_key_value_heads=2, head_dim=32, linear_key_head_dim=16,
+        linear_value_head_dim=16, max_position_embeddings=512, **settings,
+    )  # fmt: skip
+    model = Qwen3_5ForCausalLM(config).eval()
+    for parameter in model.parameters():  # the initial scale is too small to tell errors from noise
+        parameter.data += 0.1 * torch.randn_like(parameter)
+    model.save_pretrained(path)
+    return model
+
+
+@pytest.mark.parametrize("kind", ORDINARY)
+def test_ordinary_model_gives_transformers_logits(tmp_path: Path, kind: str) -> None:
+    import torch
+
+    theirs = ordinary_model(tmp_path, ORDINARY[kind])
+    ours = SparseModel(tmp_path)
+    rng = np.random.default_rng(5)
+    ids = rng.integers(0, 301, 40).tolist()
+    with torch.inference_mode():
+        expected = theirs(torch.tensor([ids])).logits[0].numpy()
+    for position, token in enumerate(ids):
+        ours.feed([token])
+        scale = np.abs(expected[position]).max()
+        np.testing.assert_allclose(ours.logits, expected[position], atol=2e-4 * scale)
+
+
+def test_machine_equals_stock_bit_for_bit(small_checkpoint: Path, stock_small: StockEngine) -> None:
+    """Tokens, logits' margin and every recurrent state, at every pass."""
+    ids = [machine(SMALL).vocabulary[t] for t in prompt_of(KERNEL, SMALL)[2]]
+    engine = SparseEngine(small_checkpoint)
+    stock_small.prefill(ids)
+    engine.prefill(ids)
+    token = engine.step()
+    assert token == stock_small.step()
+    while machine(SMALL).vocabulary.token(token).kind is not Kind.END:
+        token = engine.step()
+        assert token == stock_small.step()
+        assert engine.margin() == stock_small.margin()
+        for layer in np.nonzero(engine.model.model.kinds == 1)[0]:
+            np.testing.assert_array_equal(engine.model.layer(layer), stock_small._layer(int(layer)))
+
+
+def test_snapshot_and_restore(small_checkpoint: Path) -> None:
+    ids = [machine(SMALL).vocabulary[t] for t in prompt_of(KERNEL, SMALL)[2]]
+    engine = SparseEngine(small_checkpoint)
+    engine.prefill(ids)
+    snapshot = engine.snapshot()
+    first = [engine.step() for _ in range(12)]
+    engine.restore(snapshot)
+    assert [engine.step() for _ in range(12)] == first
+    engine.restore(snapshot)
+    assert engine.passes == 1
+    assert [engine.step() for _ in range(12)] == first
+
+
+def test_packed_form_is_kept_and_renewed(tmp_path: Path) -> None:
+    theirs = ordinary_model(tmp_path, ORDINARY["wide"])
+    ours = SparseModel(tmp_path)
+    ours.feed([1, 2, 3])
+    logits = ours.logits.copy()
+    assert (tmp_path / NAME).exists()
+    again = SparseModel(tmp_path)
+    again.feed([1, 2, 3])
+    np.testing.assert_array_equal(again.logits, logits)
+    (tmp_path / NAME).write_bytes(b"not a zip file")
+    theirs.lm_head.weight.data *= 2
+    theirs.save_pretrained(tmp_path)
+    doubled = SparseModel(tmp_path)
+    doubled.feed([1, 2, 3])
+    np.testing.assert_allclose(doubled.logits, 2 * logits, rtol=1e-6)
+
+
+def test_damaged_weights_are_one_sentence(tmp_path: Path) -> None:
+    ordinary_model(tmp_path, ORDINARY["wide"])
+    weights = tmp_path / "model.safetensors"
+    weights.write_bytes(weights.read_bytes()[:1000])
+    with pytest.raises(CheckpointFormatError, match=r"model\.safetensors is damaged"):
+        SparseModel(tmp_path)
+
+
+def test_sparse_forms_hold_every_entry() -> None:
+    rng = np.random.default_rng(2)
+    matrices = []
+    for shape, density in (((200, 30), 0.1), ((130, 20), 0.9), ((64, 5), 0.0)):
+        matrix = rng.normal(size=shape).astype(np.float32) * (rng.random(shape) < density)
+        matrices.append(matrix.astype(np.float32))
+    columns, lists = (
+        make_columns([matrices[0], None, *matrices[1:]]),
+        make_lists([matrices[0], None, *matrices[1:]]),
+    )
+    for which, matrix in zip((0, 2, 3), matrices, strict=True):
+        rebuilt = np.zeros_like(matrix)
+        for c in range(columns.start[which], columns.start[which + 1]):
+            for d in range(columns.dense_at[c], columns.dense_at[c + 1]):
+                row = columns.dense_row[d]
+                rebuilt[row : row + 64, columns.column[c]] += columns.dense_value[64 * d : 64 * d + 64]
+            part = slice(columns.scatter_at[c], columns.scatter_at[c + 1])
+            rebuilt[columns.scatter_row[part], columns.column[c]] += columns.scatter_value[part]
+        np.testing.assert_array_equal(rebuilt, matrix)
+        for row, content in enumerate(matrix):
+            at = lists.first[which] + row
+            part = slice(lists.at[at], lists.at[at + 1])
+            np.testing.assert_array_equal(lists.entry[part], np.nonzero(content)[0])
+            np.testing.assert_array_equal(lists.value[part], content[np.nonzero(content)])
