@@ -52,7 +52,8 @@ def opener(
         report(f"compiling {kernel.name}", None)
         prepared = launcher.prepare(kernel, launch, NANO)
         prepared.image  # noqa: B018  what cannot be lowered must fail before a checkpoint is built
-        report(f"opening the {engine_name} engine", None)
+        compiled = " (compiled when it is first used: half a minute)" if engine_name == "sparse" else ""
+        report(f"opening the {engine_name} engine{compiled}", None)
         engine, checkpoint = launcher.open_engine(
             engine_name, NANO, lambda done, total: report("building the machine", done / total)
         )

@@ -30,6 +30,7 @@ _STATUS = {
     ("qdbg.runtime.launch", "LaunchError"): Exit.USAGE,
     ("qdbg.runtime.checkpoints", "CheckpointError"): Exit.USAGE,
     ("qdbg.runtime.stock", "EngineError"): Exit.USAGE,
+    ("qdbg.runtime.sparse.pack", "CheckpointFormatError"): Exit.USAGE,
     ("qdbg.runtime.outcome", "PassLimit"): Exit.UNSUPPORTED,
     ("qdbg.runtime.trace", "TraceError"): Exit.MISMATCH,
     ("qdbg.runtime.interpreter.errors", "Unsupported"): Exit.UNSUPPORTED,

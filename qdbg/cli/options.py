@@ -12,8 +12,8 @@ from qdbg.cli.failure import Failure
 from qdbg.runtime.launcher import LaunchOptions
 
 #: What the debugger and `run` use when nobody says otherwise.
-DEFAULT_ENGINE = "stock"
-ENGINES = ("stock", "interpreter")
+DEFAULT_ENGINE = "sparse"
+ENGINES = ("sparse", "stock", "interpreter")
 #: The architecture without a model, for tests: it agrees with the compiler, so it proves nothing.
 HIDDEN_ENGINES = ("emulator",)
 #: Enough for any kernel that a person waits for; an infinite loop still ends.
@@ -101,8 +101,6 @@ def max_passes_option(command: Command) -> Command:
 
 
 def _engine(_context: click.Context, _parameter: click.Parameter, name: str) -> str:
-    if name == "sparse":
-        raise Failure(f"the sparse engine is not part of this version; use --engine {' or '.join(ENGINES)}")
     if name not in ENGINES + HIDDEN_ENGINES:
         raise Failure(f"there is no engine {name}; the engines are {', '.join(ENGINES)}")
     return name

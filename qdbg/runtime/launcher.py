@@ -131,17 +131,23 @@ def open_engine(
 ) -> tuple[Engine, Checkpoint | None]:
     """The engine with this name for a machine, and the checkpoint that it runs (built if need be).
 
-    `stock` is transformers; `emulator` is the architecture without a model, which tests use.
+    `sparse` skips the checkpoint's zeros, `stock` is transformers; `emulator` is the architecture
+    without a model, which tests use.
     """
     if name == "emulator":
         from qdbg.runtime.emulator import Emulator
 
         return Emulator(config), None
     from qdbg.runtime.checkpoints import find_or_build
-    from qdbg.runtime.stock import StockEngine
 
     checkpoint = find_or_build(config, progress=progress)
-    return StockEngine(checkpoint.path), checkpoint
+    if name == "stock":
+        from qdbg.runtime.stock import StockEngine
+
+        return StockEngine(checkpoint.path), checkpoint
+    from qdbg.runtime.sparse.engine import SparseEngine
+
+    return SparseEngine(checkpoint.path), checkpoint
 
 
 def open_session(prepared: Prepared, engine: Engine, geometry: str, pass_limit: int) -> Session:
