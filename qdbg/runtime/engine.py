@@ -7,6 +7,7 @@ tokens; nobody else picks one.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any, Protocol
 
 from qdbg.runtime.state import MachineState
@@ -17,6 +18,15 @@ Progress = Callable[[int, int], None]
 
 class Interrupted(Exception):
     """The user interrupted long work."""
+
+
+@dataclass(frozen=True, slots=True)
+class Wrong:
+    """A proposed trace that the model would not have generated: at `index` it emits `found`."""
+
+    index: int
+    expected: int
+    found: int
 
 
 class Engine(Protocol):

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from qdbg.runtime.decode import Rows, StateDecoder
-from qdbg.runtime.engine import Progress
+from qdbg.runtime.engine import Progress, Wrong
 from qdbg.runtime.state import MachineState
 
 if TYPE_CHECKING:
@@ -78,6 +78,28 @@ class StockEngine:
         self._forward([self._token])
         self.passes += 1
         return self._token
+
+    def verify(
+        self, prompt: Sequence[int], trace: Sequence[int], progress: Progress | None = None
+    ) -> Wrong | None:
+        """Check every token of a proposed trace in chunked prefill; the first wrong one, or None."""
+        torch = self._torch
+        self._cache = transformers_cache(self.model)
+        tokens = [*prompt, *trace[:-1]]
+        first = len(prompt) - 1
+        for start in range(0, len(tokens), PREFILL):
+            if progress is not None:
+                progress(start, len(tokens))
+            piece = tokens[start : start + PREFILL]
+            with torch.inference_mode():
+                ids = torch.tensor([piece], device=self.device)
+                output = self.model(ids, cache=self._cache, use_cache=True)
+                found = output.logits[0].argmax(-1).tolist()
+            for offset in range(max(0, first - start), len(piece)):
+                index = start + offset - first
+                if found[offset] != trace[index]:
+                    return Wrong(index, trace[index], found[offset])
+        return None
 
     def margin(self) -> float | None:
         """See `Engine`."""

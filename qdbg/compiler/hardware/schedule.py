@@ -181,7 +181,8 @@ def _lifetimes(netlist: Netlist, times: dict[Unit | Head, int]) -> dict[Signal, 
     for life in lives.values():
         if life.end < FOREVER:
             life.end = max(life.end, 0) | 1  # erasing takes an MLP
-    return lives
+    # In the order of declaration: the same circuits must give the same bytes in every process.
+    return dict(sorted(lives.items(), key=lambda item: item[0].index))
 
 
 def _allocate(lives: dict[Signal, Life], hidden: int) -> bool:

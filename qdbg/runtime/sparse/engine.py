@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from qdbg.runtime.decode import Rows, StateDecoder
-from qdbg.runtime.engine import Progress
+from qdbg.runtime.engine import Progress, Wrong
 from qdbg.runtime.sparse.cache import load_packed
 from qdbg.runtime.sparse.model import State, bundle, empty_state, model_of
 from qdbg.runtime.state import MachineState
@@ -47,13 +47,24 @@ class SparseModel:
         self.position += len(tokens)
         return int(answer)
 
+    def check(self, tokens: Sequence[int], expected: Sequence[int]) -> tuple[int, int] | None:
+        """Feed up to 64 tokens at once; the first (index, token) at which another token follows than
+        `expected` (-1: whatever follows is right), or None."""
+        from qdbg.runtime.sparse import block
+
+        self._reserve(self.position + len(tokens))
+        ids, wanted, wrong = (np.asarray(a, np.int64) for a in (tokens, expected, [0]))
+        at = int(block.check(self._bundle, self.state, ids, self.position, wanted, wrong))
+        self.position += len(tokens)
+        return None if at < 0 else (at, int(wrong[0]))
+
     def _reserve(self, positions: int) -> None:
         """Room for keys and values, where attention is alive."""
         held = self.state.keys.shape[1]
         if (self.model.kinds == 2).any() and positions > held:
             wider = empty_state(self.model, max(positions, 2 * held))
             wider.keys[:, :held], wider.values[:, :held] = self.state.keys, self.state.values
-            self.state = State(self.state.recurrent, self.state.window, wider.keys, wider.values)
+            self.state = self.state._replace(keys=wider.keys, values=wider.values)
 
     def snapshot(self) -> Any:
         """A copy of everything that tokens change."""
@@ -97,6 +108,22 @@ class SparseEngine:
         self._token = self.model.feed([self._token])
         self.passes += 1
         return self._token
+
+    def verify(
+        self, prompt: Sequence[int], trace: Sequence[int], progress: Progress | None = None
+    ) -> Wrong | None:
+        """Check every token of a proposed trace, 64 at a time; the first wrong one, or None."""
+        self.model.reset()
+        tokens = [*prompt, *trace[:-1]]
+        expected = [-1] * (len(prompt) - 1) + list(trace)
+        for start in range(0, len(tokens), STRIDE):
+            if progress is not None:
+                progress(start, len(tokens))
+            wrong = self.model.check(tokens[start : start + STRIDE], expected[start : start + STRIDE])
+            if wrong is not None:
+                index = start + wrong[0] - (len(prompt) - 1)
+                return Wrong(index, trace[index], wrong[1])
+        return None
 
     def margin(self) -> float | None:
         """See `Engine`."""

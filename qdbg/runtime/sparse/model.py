@@ -101,11 +101,13 @@ AT: Any = namedtuple("AT", _places())(**_places())
 class State(NamedTuple):
     """What a launch changes.
 
-    recurrent: [layers, value heads, key size, value size]; window: [layers, taps, channels], a ring of
-    the last inputs of the convolution; keys, values: [layers, positions, kv heads, head size].
+    recurrent: [layers, value heads, key size, value size]; touched: uint8 [layers, value heads, key
+    size], 0 where a row of it is still 0; window: [layers, taps, channels], a ring of the last inputs of
+    the convolution; keys, values: [layers, positions, kv heads, head size].
     """
 
     recurrent: Floats
+    touched: Any
     window: Floats
     keys: Floats
     values: Floats
@@ -194,6 +196,7 @@ def empty_state(model: Model, positions: int = 0) -> State:
     attention = (g.layers, positions if (model.kinds == 2).any() else 0, g.kv_heads, g.attention_head)
     return State(
         np.zeros((g.layers, g.value_heads, g.head, g.head), np.float32),
+        np.zeros((g.layers, g.value_heads, g.head), np.uint8),
         np.zeros((g.layers, taps, channels), np.float32),
         np.zeros(attention, np.float32),
         np.zeros(attention, np.float32),

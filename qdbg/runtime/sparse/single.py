@@ -140,7 +140,7 @@ def delta_net(
         source = head // group
         keys = open_channels(channels, keys_from + source * size, size, key_at, key)
         queries = open_channels(channels, source * size, size, query_at, query)
-        memory = state.recurrent[layer, head]
+        memory, touched = state.recurrent[layer, head], state.touched[layer, head]
         raw = dot(model.a, model.a.first[layer] + head, normed) + model.dt_bias[layer, head]
         soft = raw if raw > SURE else f4(math.log1p(math.exp(raw)))
         keep = f4(math.exp(model.decay[layer, head] * soft))
@@ -159,14 +159,16 @@ def delta_net(
                 change[j] = (silu(channels[values_from + head * size + j]) - change[j]) * beta
             for k in range(keys):
                 row, factor = memory[key_at[k]], key[k]
+                touched[key_at[k]] = 1
                 for j in range(size):
                     row[j] += factor * change[j]
         if queries:
             seen[:] = ZERO
             for k in range(queries):
-                row, factor = memory[query_at[k]], query[k] / root
-                for j in range(size):
-                    seen[j] += row[j] * factor
+                if touched[query_at[k]]:
+                    row, factor = memory[query_at[k]], query[k] / root
+                    for j in range(size):
+                        seen[j] += row[j] * factor
             factor = ONE / np.sqrt(mean_square(seen) + model.epsilon)
             for j in range(size):
                 if seen[j] != ZERO:
