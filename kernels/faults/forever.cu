@@ -5,6 +5,7 @@
 //
 // PTX families (ptx-coverage): A.
 //
+// qdbg-verify: endless
 // qdbg: launch wait_for_flag<<<1, 4>>>(flag = i32[1])
 
 __global__ void wait_for_flag(volatile int *flag)

@@ -23,6 +23,8 @@ COMMANDS = {
     "prompt": "qdbg.cli.tokens:prompt",
     "decode": "qdbg.cli.tokens:decode",
     "build": "qdbg.cli.build:build",
+    "verify": "qdbg.cli.verify:verify",
+    "bench": "qdbg.cli.bench:bench",
     "doctor": "qdbg.cli.doctor:doctor",
 }
 #: What the group itself understands; anything else that is not a subcommand opens the debugger.

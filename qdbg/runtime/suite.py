@@ -1,0 +1,256 @@
+"""Launches verified, one at a time: the interpreter proposes every token, the model confirms each.
+
+Generating takes a forward pass a token, one after the other.  Where the tokens are known beforehand, the
+model can read many at once and say for each what it would have generated next.  So a launch runs on
+the architecture's emulator, in lock-step with the PTX interpreter, and the model then checks the
+tokens that came out: all of them, or it would not have been the one that generates them.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import time
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol
+
+from qdbg.compiler.machine.config import MachineConfig
+from qdbg.compiler.machine.isa import Trap
+from qdbg.runtime.engine import Progress, Wrong
+from qdbg.runtime.launch import LaunchError, parse_launches
+from qdbg.runtime.launcher import LaunchOptions, Prepared, open_session, prepare
+from qdbg.runtime.outcome import PassLimit, run
+from qdbg.runtime.trace import Trace, TraceError
+from qdbg.runtime.view import Block, Mismatch, TrapReport
+
+if TYPE_CHECKING:
+    from qdbg.runtime.session import Session
+
+SUFFIXES = (".cu", ".ptx")
+#: Marks a file whose launches must not end; so many of their passes are checked.
+_ENDLESS = re.compile(r"^\s*//\s*qdbg-verify:\s*endless\s*$", re.MULTILINE)
+ENDLESS_PASSES = 2_000
+
+
+class Verifier(Protocol):
+    """An engine that can read a whole launch and say where it would have gone on differently."""
+
+    def verify(
+        self, prompt: Sequence[int], trace: Sequence[int], progress: Progress | None = None
+    ) -> Wrong | None:
+        """The first token of `trace` that the model would not generate after `prompt`, if there is one."""
+        ...
+
+
+@dataclass(frozen=True)
+class Case:
+    """A launch of a file: its number from 1, None where the file's comments offer none."""
+
+    path: str
+    launch: int | None
+
+    def __str__(self) -> str:
+        return self.path if self.launch is None else f"{self.path} launch {self.launch}"
+
+
+@dataclass(frozen=True)
+class WrongToken:
+    """The first token that the model would not have generated, and whose work it reports.
+
+    number: the forward pass; block: blockIdx; lane: None for the whole warp; line, text: of the PTX
+    instruction, None for the machine's own bookkeeping; place: file and line for a person.
+    """
+
+    number: int
+    block: Block
+    lane: int | None
+    line: int | None
+    text: str | None
+    place: str
+    expected: str
+    found: str
+
+    def __str__(self) -> str:
+        who = "the warp" if self.lane is None else f"lane {self.lane}"
+        at = f" at `{self.text}` (PTX line {self.line})" if self.line is not None else ""
+        return (
+            f"{self.place}: pass {self.number}, block {self.block}, {who}{at}: "
+            f"the model says {self.found}, correct is {self.expected}"
+        )
+
+
+@dataclass(frozen=True)
+class Verified:
+    """What came of a launch.
+
+    tokens: generated, end token included; kinds: how many of each class; wrong: the first token that
+    the model gets wrong (where there is one, the tokens behind it do not count); mismatch: between
+    interpreter and emulator; expected: the file's expectations are met, None where it states none;
+    endless: the file says that the launch does not end; seconds: in all, check_seconds: the model's
+    part; status: an exit status; error: what is wrong, in one sentence.
+    """
+
+    path: str
+    launch: int | None
+    kernel: str | None = None
+    prompt_tokens: int = 0
+    ptx_instructions: int = 0
+    tokens: int = 0
+    kinds: dict[str, int] = field(default_factory=dict)
+    wrong: WrongToken | None = None
+    mismatch: Mismatch | None = None
+    expected: bool | None = None
+    trap: TrapReport | None = None
+    endless: bool = False
+    seconds: float = 0.0
+    check_seconds: float = 0.0
+    status: int = 0
+    error: str | None = None
+
+    @property
+    def exact(self) -> bool | None:
+        """Emulator, interpreter and model agree; None where the launch could not be run."""
+        if self.wrong is not None or self.mismatch is not None:
+            return False
+        return True if self.tokens else None
+
+    def as_json(self) -> dict[str, Any]:
+        """An entry of the `kernels` list of `qdbg verify --json`."""
+        fields = asdict(self)
+        return {**fields, "wrong_tokens": int(self.wrong is not None), "exact": self.exact}
+
+
+def cases(paths: Iterable[Path]) -> list[Case]:
+    """Every launch of every file, folders searched for kernels.
+
+    A file that cannot be read or whose comments make no sense is a case as well: it fails when it is
+    run.  Raises FileNotFoundError for a path that is not there.
+    """
+    found: list[Case] = []
+    for path in paths:
+        path.stat()
+        files = sorted(f for f in path.rglob("*") if f.suffix in SUFFIXES) if path.is_dir() else [path]
+        for file in files:
+            try:
+                count = len(parse_launches(file.read_text(encoding="utf-8-sig"), str(file)))
+            except (LaunchError, OSError, UnicodeError):
+                count = 0
+            numbers = range(1, count + 1) if count else (None,)
+            found += [Case(os.fspath(file), number) for number in numbers]
+    return list(dict.fromkeys(found))
+
+
+@dataclass(frozen=True)
+class Proposal:
+    """A launch that ran on the emulator beside the interpreter, and what is known of it without a model."""
+
+    prepared: Prepared
+    session: Session
+    verified: Verified
+
+
+def propose(case: Case, config: MachineConfig, limit: int) -> Proposal:
+    """Run a launch without a model.  Raises what `prepare` does, and LoweringError."""
+    from qdbg.runtime.emulator import Emulator
+
+    prepared = prepare(Path(case.path), LaunchOptions(number=case.launch), config)
+    endless = _ENDLESS.search(prepared.source.text) is not None
+    session = open_session(prepared, Emulator(config), "", min(limit, ENDLESS_PASSES) if endless else limit)
+    session.start()
+    outcome, stuck = None, None
+    try:
+        outcome = run(session)
+    except PassLimit as error:
+        stuck = error
+    token = prepared.image.vocabulary.token
+    verified = Verified(
+        path=case.path,
+        launch=case.launch,
+        kernel=prepared.kernel,
+        prompt_tokens=len(prepared.image.ids),
+        ptx_instructions=session.lockstep.issued,
+        tokens=len(session.tokens),
+        kinds=dict(Counter(token(i).kind.name.lower() for i in session.tokens)),
+        mismatch=session.mismatch,
+        expected=outcome.expected if outcome is not None else None,
+        trap=session.trap(),
+        endless=endless,
+    )
+    return Proposal(prepared, session, _judge(verified, prepared, session, stuck))
+
+
+def check(
+    case: Case, engine: Verifier, config: MachineConfig, limit: int, progress: Progress | None = None
+) -> Verified:
+    """Verify a launch on an engine: see the module.  Raises what `propose` does."""
+    start = time.perf_counter()
+    proposal = propose(case, config, limit)
+    begin = time.perf_counter()
+    tokens = proposal.session.tokens
+    wrong = engine.verify(proposal.prepared.image.ids, tokens, progress)
+    now = time.perf_counter()
+    verified = replace(proposal.verified, seconds=now - start, check_seconds=now - begin)
+    if wrong is None:
+        return verified
+    located = locate(proposal.prepared, tokens, wrong)
+    return replace(verified, wrong=located, status=1, error=str(located))
+
+
+def locate(prepared: Prepared, tokens: list[int], wrong: Wrong) -> WrongToken:
+    """Where the launch was when the model went wrong; tokens: those that are right."""
+    image = prepared.image
+    trace = Trace(image.program, image.vocabulary, image.threads)
+    for token in tokens[: wrong.index]:
+        trace.feed(token)
+    block, covered = trace.block, trace.instruction.ptx
+    try:
+        lane = trace.feed(wrong.expected).lane
+    except TraceError:  # interpreter and emulator had parted before the model was asked
+        lane = None
+    at = prepared.bound.kernel.body[max(covered)] if covered else None
+    cuda_line = prepared.source.cuda_line(at) if at is not None else None
+    place = prepared.source.ptx.path if cuda_line is None else f"{prepared.source.path}:{cuda_line}"
+    return WrongToken(
+        number=wrong.index + 1,
+        block=block,
+        lane=lane,
+        line=at.line if at is not None else None,
+        text=at.text.strip() if at is not None else None,
+        place=place,
+        expected=str(image.vocabulary.token(wrong.expected)),
+        found=str(image.vocabulary.token(wrong.found)),
+    )
+
+
+def _judge(verified: Verified, prepared: Prepared, session: Session, stuck: PassLimit | None) -> Verified:
+    """Status and sentence of a launch, as far as they do not depend on the model."""
+    path = prepared.source.path
+    if verified.mismatch is not None:
+        return replace(verified, status=1, error=f"{path}: {verified.mismatch}")
+    if stuck is not None:
+        if verified.endless:
+            return replace(verified, expected=True)
+        return replace(verified, status=3, error=f"{path}: {stuck}")
+    if verified.endless:
+        sentence = f"{path}: the file says that the launch is endless, but it ended"
+        return replace(verified, expected=False, status=1, error=sentence)
+    if verified.trap is not None:
+        return _judge_trap(verified, prepared, session)
+    if verified.expected is False:
+        sentence = f"{path}: the result is not what the file expects; `qdbg run` says where"
+        return replace(verified, status=1, error=sentence)
+    return verified
+
+
+def _judge_trap(verified: Verified, prepared: Prepared, session: Session) -> Verified:
+    """A trap that the interpreter agrees on is a result like any other, unless another was expected."""
+    assert session.trace.trap is not None
+    sentence = f"{prepared.source.path}: {verified.trap}"
+    if session.trace.trap[1] is Trap.UNSUPPORTED:
+        return replace(verified, status=3, error=sentence)
+    if prepared.bound.expectations:
+        return replace(verified, expected=False, status=1, error=sentence)
+    return verified
