@@ -269,3 +269,22 @@ def test_words_are_compared_as_bits() -> None:
         for name, fn in (("lt", np.less), ("ge", np.greater_equal), ("ne", np.not_equal)):
             body = f"setp.{name}.s32 %p1, %r1, {other}; selp.u32 %r1, 7, 9, %p1;"
             assert per_thread(body, corners) == [7 if fn(signed(v), signed(other)) else 9 for v in corners]
+
+
+#: Lanes 0 and 1 meet an instruction that the machine lacks on a way that leads to the barrier, or to the end.
+TRAP_BEFORE_A_BARRIER = """
+    setp.lt.u32 %p1, %r1, 2; @%p1 bra $AWAY;
+$MEET: bar.sync 0; st.global.u32 [%d2], %r0; ret;
+$AWAY: {trap} div.u32 %r0, %r1, 3; {onwards}
+"""
+
+
+@pytest.mark.parametrize("onwards", ["bra $MEET;", "ret;"])
+@pytest.mark.parametrize("trap", ["", "setp.eq.u32 %p2, %r1, 0; @%p2 bra $MEET;", "trap;"])
+def test_no_lane_passes_a_barrier_in_front_of_a_trap(onwards: str, trap: str) -> None:
+    """The trap comes first, so nothing is stored."""
+    body = TRAP_BEFORE_A_BARRIER.format(onwards=onwards, trap=trap)
+    result = emulate(kernel(THREAD_ELEMENT + body, "a = u32[5, 1, 7, 8]", block="4"))
+    reason = "user" if trap == "trap;" else "unsupported"
+    assert result.trap == f"<trap lane 1: {reason}>"
+    assert result.array("a").tolist() == [5, 1, 7, 8]

@@ -8,6 +8,7 @@ The program depends on code and geometry only, never on parameter values or data
 from __future__ import annotations
 
 from qdbg.compiler.lowering.assemble import assemble
+from qdbg.compiler.lowering.barriers import traps_first
 from qdbg.compiler.lowering.emit import Emitter, Locations
 from qdbg.compiler.lowering.fold import fold_definitions, propagate_copies, remove_dead
 from qdbg.compiler.lowering.ir import Blocks, Geometry, LoweringError, Parameter
@@ -63,7 +64,7 @@ def lower(module: Module, kernel: Function, geometry: Geometry, config: MachineC
 
 def optimised(blocks: Blocks) -> Blocks:
     """Blocks in layout order, improved until nothing changes."""
-    blocks = arrange(blocks)
+    blocks = arrange(traps_first(arrange(blocks)))
     before = None
     while before != (before := [(list(block.operations), block.end) for block in blocks]):
         for improve in (propagate_copies, fold_definitions, remove_dead):
