@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
@@ -14,6 +14,7 @@ from qdbg.cli.options import json_option
 from qdbg.cli.progress import progress_line, tell_note
 
 if TYPE_CHECKING:
+    from qdbg.runtime.checkpoints import Checkpoint
     from qdbg.runtime.engine import Progress
 
 #: The cache keeps the smaller one, which holds every weight exactly.
@@ -35,28 +36,25 @@ def build(target: str, directory: Path | None, dtype: str, as_json: bool) -> Non
     if directory is None and dtype != CACHED:
         raise Failure(f"the cache keeps {CACHED}, in which every weight is exact; give -o DIR for {dtype}")
     with progress_line("building the machine") as progress:
-        report = _cached(target, progress) if directory is None else _written(directory, dtype, progress)
+        made = _cached(target, progress) if directory is None else _written(directory, dtype, progress)
+    facts = asdict(made)
+    report = {"checkpoint": str(facts.pop("path")), **facts}
     click.echo(json.dumps(report) if as_json else report["checkpoint"])
 
 
-def _cached(target: str, progress: Progress) -> dict[str, Any]:
-    """The checkpoint of the cache, built if it is not there, and what is known of it."""
+def _cached(target: str, progress: Progress) -> Checkpoint:
+    """The checkpoint of the cache, built if it is not there."""
     from qdbg.compiler.machine.config import NANO
     from qdbg.runtime.checkpoints import find_or_build
 
     checkpoint = find_or_build(NANO, target, progress)
     tell_note(checkpoint)
-    facts = asdict(checkpoint)
-    return {"checkpoint": str(facts.pop("path")), **facts}
+    return checkpoint
 
 
-def _written(directory: Path, dtype: str, progress: Progress) -> dict[str, Any]:
+def _written(directory: Path, dtype: str, progress: Progress) -> Checkpoint:
     """A checkpoint in a folder of the user's."""
-    from qdbg.compiler.machine.build import build_checkpoint
     from qdbg.compiler.machine.config import NANO
+    from qdbg.runtime.checkpoints import write
 
-    try:
-        nonzeros = build_checkpoint(NANO, directory, dtype, progress)
-    except OSError as error:
-        raise Failure(f"cannot write a checkpoint to {directory}: {error.strerror or error}") from None
-    return {"checkpoint": str(directory), "nonzeros": nonzeros}
+    return write(NANO, directory, dtype, progress)

@@ -1,22 +1,30 @@
 """The cache of checkpoints: built when first asked for, checked whenever used.
 
 A checkpoint's folder is named after everything its bytes depend on: the machine's parameters and
-the compiler's own source.  `manifest.json` records what each file should be; a file that is damaged
-has the checkpoint built again, and the result says so.
+the compiler's own source.  `manifest.json` records what each file should be, and a digest of itself;
+whatever is damaged has the checkpoint built again, and the result says so.  Using a checkpoint writes
+nothing that matters, so a cache may be read-only.
 """
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import json
 import os
+import re
 import shutil
+import signal
 import tempfile
+import threading
 import time
-from dataclasses import asdict, dataclass
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import asdict, dataclass, replace
 from functools import cache
 from pathlib import Path
-from typing import Any
+from types import FrameType
+from typing import Any, NoReturn
 
 from qdbg.compiler.hardware.checkpoint import WEIGHTS
 from qdbg.compiler.machine.config import MachineConfig
@@ -25,8 +33,15 @@ from qdbg.runtime.engine import Progress
 MANIFEST = "manifest.json"
 #: Checkpoints of one machine that the cache keeps, the least recently used going first.
 KEPT = 3
+#: Folders of builds under way; one that is older than an hour belongs to a build that was killed.
+BUILDING = ".building-"
+_ABANDONED = 3600.0
+#: Written by nobody else, so a folder that holds it holds a checkpoint of ours.
+_OURS = "wires.json"
+_PART = WEIGHTS + ".part"
 #: Sources that a checkpoint's bytes depend on.
 _SOURCES = ("compiler/hardware", "compiler/machine")
+_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
 class CheckpointError(Exception):
@@ -79,21 +94,42 @@ def find_or_build(
     path = cache_directory() / f"{target}-{config.lanes}x{config.registers}-{fingerprint(config)[:12]}"
     note = None
     try:
-        if path.exists():
+        if os.path.lexists(path):
             damage = _damage(path)
             if damage is None:
-                os.utime(path / MANIFEST)
+                with suppress(OSError):  # a read-only cache forgets nothing, so it need not know
+                    os.utime(path / MANIFEST)
                 return _read(path)
             note = f"the cached checkpoint was damaged ({damage}) and was built again"
-            shutil.rmtree(path)
         start = time.perf_counter()
         _build(config, path, progress)
         _prune(path)
-        return _read(path, time.perf_counter() - start, note)
+        return replace(_read(path), built=time.perf_counter() - start, note=note)
     except OSError as error:
-        reason = error.strerror or str(error)
-        cure = "set QDBG_CACHE to a folder that can be written"
-        raise CheckpointError(f"cannot keep a checkpoint in {path.parent}: {reason}; {cure}") from error
+        raise _failed(f"cannot keep a checkpoint in {path.parent}", error, "set QDBG_CACHE to") from error
+
+
+def write(
+    config: MachineConfig, directory: Path, dtype: str = "bfloat16", progress: Progress | None = None
+) -> Checkpoint:
+    """Write a machine's checkpoint to a folder that is new, empty or holds one already.
+
+    Raises CheckpointError where the folder holds anything else or cannot be written.
+    """
+    start = time.perf_counter()
+    try:
+        if directory.is_dir():
+            names = {entry.name for entry in directory.iterdir()}
+            if names - {_PART} and _OURS not in names:
+                raise CheckpointError(
+                    f"{directory}: the folder holds files that are no checkpoint of qdbg's; "
+                    "give -o a new or an empty folder"
+                )
+        directory.mkdir(parents=True, exist_ok=True)
+        _write(config, directory, dtype, progress)
+        return replace(_read(directory), built=time.perf_counter() - start)
+    except OSError as error:
+        raise _failed(f"cannot write a checkpoint to {directory}", error, "give -o") from error
 
 
 @cache
@@ -107,24 +143,79 @@ def fingerprint(config: MachineConfig) -> str:
     return digest.hexdigest()
 
 
+def _failed(what: str, error: OSError, choose: str) -> CheckpointError:
+    """The sentence for an error of the file system; choose: how to name another folder."""
+    if error.errno in _FULL:
+        cure = (
+            f"a checkpoint takes 160 MB (float32: 310 MB), so free some space or {choose} a folder with room"
+        )
+    else:
+        cure = f"{choose} a folder that can be written"
+    return CheckpointError(f"{what}: {error.strerror or error}; {cure}")
+
+
 def _build(config: MachineConfig, path: Path, progress: Progress | None) -> None:
     """Build beside the final place and move there, so that no reader sees half a checkpoint."""
-    from qdbg.compiler.machine.build import build_checkpoint
-
     path.parent.mkdir(parents=True, exist_ok=True)
-    work = Path(tempfile.mkdtemp(prefix=".building-", dir=path.parent))
-    try:
-        nonzeros = build_checkpoint(config, work, progress=progress)
-        manifest = {"nonzeros": nonzeros, "files": {f.name: _describe(f) for f in sorted(work.iterdir())}}
-        (work / MANIFEST).write_text(json.dumps(manifest, indent=1), encoding="utf-8")
+    for left in path.parent.glob(BUILDING + "*"):
+        with suppress(OSError):
+            if time.time() - left.stat().st_mtime > _ABANDONED:
+                shutil.rmtree(left, ignore_errors=True)
+    with _folder(path.parent) as work:
+        _write(config, work, "bfloat16", progress)
         os.chmod(work, 0o755)
+        if os.path.lexists(path) and _damage(path) is not None:
+            # Out of the way at once, whatever it is: another process may be doing the same.
+            with _folder(path.parent) as bin, suppress(FileNotFoundError):
+                os.rename(path, bin / path.name)
         try:
             os.replace(work, path)
         except OSError:
-            if not path.exists():  # otherwise another process was faster, with the same bytes
+            if _damage(path) is not None:  # otherwise another process was faster, with the same bytes
                 raise
+
+
+@contextmanager
+def _folder(parent: Path) -> Iterator[Path]:
+    """A folder that is gone afterwards, on SIGTERM as well."""
+
+    def end(_signal: int, _frame: FrameType | None) -> NoReturn:
+        raise SystemExit(128 + signal.SIGTERM)
+
+    default = signal.getsignal(signal.SIGTERM) == signal.SIG_DFL
+    watched = default and threading.current_thread() is threading.main_thread()
+    if watched:
+        signal.signal(signal.SIGTERM, end)
+    folder = Path(tempfile.mkdtemp(prefix=BUILDING, dir=parent))
+    try:
+        yield folder
     finally:
-        shutil.rmtree(work, ignore_errors=True)
+        shutil.rmtree(folder, ignore_errors=True)
+        if watched:
+            signal.signal(signal.SIGTERM, signal.SIG_DFL)
+
+
+def _write(config: MachineConfig, directory: Path, dtype: str, progress: Progress | None) -> None:
+    """The files of a checkpoint, then the manifest that lists every one of them.  Raises OSError."""
+    from safetensors import SafetensorError
+
+    from qdbg.compiler.machine.build import build_checkpoint
+
+    (directory / MANIFEST).unlink(missing_ok=True)  # while the files change it would be wrong
+    try:
+        nonzeros = build_checkpoint(config, directory, dtype, progress)
+    except SafetensorError as error:  # says "I/O error: No space left on device (os error 28)"
+        found = re.search(r"\(os error (\d+)\)", str(error))
+        number = int(found[1]) if found else errno.EIO
+        raise OSError(number, os.strerror(number), str(directory / WEIGHTS)) from error
+    finally:
+        (directory / _PART).unlink(missing_ok=True)
+    # safetensors makes a file that only its owner can read; the others follow the umask.
+    os.chmod(directory / WEIGHTS, (directory / _OURS).stat().st_mode)
+    files = {f.name: _describe(f) for f in sorted(directory.iterdir()) if f.is_file()}
+    content: dict[str, Any] = {"nonzeros": nonzeros, "files": files}
+    manifest = content | {"digest": _digest(content)}
+    (directory / MANIFEST).write_text(json.dumps(manifest, indent=1) + "\n", encoding="utf-8")
 
 
 def _prune(path: Path) -> None:
@@ -141,27 +232,43 @@ def _describe(file: Path) -> dict[str, Any]:
     return {"sha256": digest, "size": status.st_size, "modified": status.st_mtime_ns}
 
 
+def _digest(manifest: dict[str, Any]) -> str:
+    """SHA-256 of all that a manifest says, so that one that lacks a file or a figure is found out."""
+    content = {key: value for key, value in manifest.items() if key != "digest"}
+    return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
+
+
 def _damage(path: Path) -> str | None:
-    """What is wrong with a cached checkpoint, or None.  Files not touched since are not read again."""
+    """What is wrong with a cached checkpoint, or None.
+
+    The weights are not read again unless they were touched; the other files are small.
+    """
+    if not path.is_dir():
+        return "it was no folder"
+    name = MANIFEST
     try:
-        files = json.loads((path / MANIFEST).read_text(encoding="utf-8"))["files"]
-        for name, expected in files.items():
-            status = (path / name).stat()
+        manifest = json.loads((path / MANIFEST).read_text(encoding="utf-8"))
+        if manifest["digest"] != _digest(manifest):
+            return f"{MANIFEST} has changed"
+        for name, expected in manifest["files"].items():
+            file = path / name
+            status = file.stat()
             if status.st_size != expected["size"]:
                 return f"{name} has {status.st_size} bytes, not {expected['size']}"
-            if (
-                status.st_mtime_ns != expected["modified"]
-                and _describe(path / name)["sha256"] != expected["sha256"]
-            ):
+            untouched = name == WEIGHTS and status.st_mtime_ns == expected["modified"]
+            if not untouched and _describe(file)["sha256"] != expected["sha256"]:
                 return f"{name} has changed"
-    except FileNotFoundError as error:
-        return f"{Path(error.filename).name} is missing"
-    except (ValueError, KeyError, TypeError, AttributeError):
-        return f"{MANIFEST} cannot be read"
+            if not os.access(file, os.R_OK):
+                return f"{name} cannot be read"
+    except FileNotFoundError:
+        return f"{name} is missing"
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
+        return f"{name} cannot be read"
     return None
 
 
-def _read(path: Path, built: float | None = None, note: str | None = None) -> Checkpoint:
+def _read(path: Path) -> Checkpoint:
+    """A checkpoint in which nothing is damaged."""
     manifest = json.loads((path / MANIFEST).read_text(encoding="utf-8"))
     config = json.loads((path / "config.json").read_text(encoding="utf-8"))
     weights = manifest["files"][WEIGHTS]
@@ -175,6 +282,4 @@ def _read(path: Path, built: float | None = None, note: str | None = None) -> Ch
         intermediate=config["intermediate_size"],
         heads=config["linear_num_value_heads"],
         vocabulary=config["vocab_size"],
-        built=built,
-        note=note,
     )
