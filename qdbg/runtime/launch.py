@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from qdbg.compiler.ptx.ir import Function
 from qdbg.runtime.launch_arguments import encode_argument, match_arguments, parameter_names
 from qdbg.runtime.launch_language import Argument, ExpectSpec, Launch, parse_launches, with_overrides
-from qdbg.runtime.launch_memory import BASE, Allocation, Layout, parameter_offsets
+from qdbg.runtime.launch_memory import BASE, Allocation, Layout, check_size, parameter_offsets
 from qdbg.runtime.launch_scanner import Dim3, LaunchError
 
 if TYPE_CHECKING:
@@ -33,6 +33,8 @@ __all__ = [
 
 #: The interpreter's memory: enough for any launch that a person debugs, small enough to allocate.
 _DEFAULT_MEMORY = 1 << 28
+#: Bytes of parameters that a kernel may have (CUDA C++ programming guide, "Function Parameters").
+_MOST_PARAMETERS = 32_764
 
 
 @dataclass(frozen=True, eq=False)
@@ -119,6 +121,16 @@ def bind(
     layout = Layout()
     offsets = parameter_offsets(kernel.parameters)
     size = max((offsets[p.name] + p.size for p in kernel.parameters), default=0)
+    if size > _MOST_PARAMETERS:
+        raise LaunchError(
+            f"{source.ptx.path}:{kernel.line}",
+            f"the parameters of {kernel.name} take {size} bytes, a kernel may have {_MOST_PARAMETERS}; "
+            "pass a pointer",
+        )
+    for variable in kernel.variables:
+        if variable.space == "local":
+            check_size(source.ptx, variable, launch.threads, _DEFAULT_MEMORY)
+    limit = memory_bytes if memory_bytes is not None else _DEFAULT_MEMORY
     image = bytearray(size)
     names = parameter_names(source, kernel)
     arguments = match_arguments(source, launch, kernel, names)
@@ -126,12 +138,11 @@ def bind(
         content = encode_argument(source, argument, parameter, name, layout)
         image[offsets[parameter.name] : offsets[parameter.name] + parameter.size] = content
     arrays_end = layout.end
-    layout.place_variables(source.ptx, kernel)
+    layout.place_variables(source.ptx, kernel, limit)
     shared_base = layout.end
     shared_bytes = layout.place_shared(source.ptx, kernel, launch.shared)
     if shared_bytes == 0:
-        shared_base = max((a.end for a in layout.allocations), default=BASE)
-    limit = memory_bytes if memory_bytes is not None else _DEFAULT_MEMORY
+        shared_base = max((a.allocated_end for a in layout.allocations), default=BASE)
     _check_memory(launch, layout, arrays_end, shared_base + shared_bytes - BASE, shared_bytes, limit)
     bound_names = {a.name: a for a in layout.allocations}
     expectations = tuple(_expectation(source, e, bound_names) for e in launch.expectations)

@@ -71,7 +71,11 @@ def _how_to_launch(display: str, kernel: Function, names: tuple[str, ...]) -> st
 def encode_argument(
     source: Source, argument: Argument, parameter: Variable, name: str, layout: Layout
 ) -> bytes:
-    """The bytes of one parameter; an array for a pointer is placed in memory on the way."""
+    """The bytes of one parameter; an array for a pointer is placed in memory on the way.
+
+    A pointer takes an array of any type: PTX pointers are untyped, and to give the bytes of `int`s as
+    `u8[...]` is a way to write them.
+    """
     value = argument.value
     label = argument.name or name
     try:

@@ -3,6 +3,9 @@
 One flat address space holds everything: arrays of the launch from `BASE` on, then the module's
 `.global` and `.const` variables, then the shared memory of the running block.  Every piece starts at a
 multiple of 16 and is followed by at least one unallocated word, so that running over an end faults.
+
+What may be touched is counted in words of 4 bytes, here and in the machine: a piece whose size is no
+multiple of 4 has its last word whole, the bytes behind its content being zeros at first.
 """
 
 from __future__ import annotations
@@ -25,10 +28,12 @@ from qdbg.compiler.ptx.ir import (
     Variable,
     Vector,
 )
+from qdbg.runtime.launch_scanner import LaunchError
 
 BASE = MEMORY_BASE
 _ALIGN = 16
 _GAP = 4
+_WORD = 4
 _NUMPY_TYPES = {
     **{f"{kind}{bits}": f"<u{bits // 8}" for kind in "bu" for bits in (8, 16, 32, 64)},
     **{f"s{bits}": f"<i{bits // 8}" for bits in (8, 16, 32, 64)},
@@ -53,8 +58,13 @@ class Allocation:
 
     @property
     def end(self) -> int:
-        """The first byte past the piece."""
+        """The first byte past the content."""
         return self.address + self.size
+
+    @property
+    def allocated_end(self) -> int:
+        """The first byte that may not be touched: `end` rounded up to a whole word."""
+        return _round_up(self.end, _WORD)
 
 
 @dataclass
@@ -69,16 +79,20 @@ class Layout:
         """Put an array at the next free address."""
         allocation = Allocation(name, self.end, data, space)
         self.allocations.append(allocation)
-        self.end = _round_up(allocation.end + _GAP, _ALIGN)
+        self.end = _round_up(allocation.allocated_end + _GAP, _ALIGN)
         return allocation
 
-    def place_variables(self, module: Module, kernel: Function) -> None:
-        """Put the module variables that `kernel` can reach, with initial values and addresses filled in."""
+    def place_variables(self, module: Module, kernel: Function, limit: int) -> None:
+        """Put the module variables that `kernel` can reach, with initial values and addresses filled in.
+
+        Raises LaunchError for one of more than `limit` bytes.
+        """
         reached = _reachable(module, kernel)
         contents: list[tuple[Variable, NDArray[np.uint8]]] = []
         for variable in module.variables:
             if variable.space not in ("global", "const") or variable.name not in reached:
                 continue
+            check_size(module, variable, 1, limit)
             content = np.zeros(variable.size, np.uint8)
             initial = np.frombuffer(variable.init or b"", np.uint8)
             content[: len(initial)] = initial
@@ -95,6 +109,7 @@ class Layout:
     def place_shared(self, module: Module, kernel: Function, dynamic: int) -> int:
         """Lay the block's shared variables out; returns the bytes of the window, which starts at `end`.
 
+        They are whole words.
         Their symbols count from the start of the window.  All `extern .shared` arrays are one: the
         dynamic part, behind the static ones (PTX ISA, "Shared State Space").
         """
@@ -114,7 +129,7 @@ class Layout:
             start = _round_up(size, max([_ALIGN, *(v.align for v in outer)]))
             self.symbols.update({v.name: start for v in outer})
             size = start + dynamic
-        return size
+        return _round_up(size, _WORD)
 
 
 def parameter_offsets(parameters: Iterable[Variable]) -> dict[str, int]:
@@ -125,6 +140,16 @@ def parameter_offsets(parameters: Iterable[Variable]) -> dict[str, int]:
         offsets[parameter.name] = _round_up(end, max(parameter.align, 1))
         end = offsets[parameter.name] + parameter.size
     return offsets
+
+
+def check_size(module: Module, variable: Variable, copies: int, limit: int) -> None:
+    """Raises LaunchError where `copies` of a variable take more than `limit` bytes."""
+    if variable.size * copies > limit:
+        times = f" for each of {copies} threads" if copies > 1 else ""
+        raise LaunchError(
+            f"{module.path}:{variable.line}",
+            f"{variable.name} takes {variable.size} bytes{times} and there are {limit}; make it smaller",
+        )
 
 
 def _round_up(value: int, multiple: int) -> int:

@@ -5,7 +5,8 @@
     param     the kernel's parameters                       (param)
     local     one window a thread of the block              (local)
 
-Global addresses are checked byte for byte against what is allocated, the others against their window.
+Global addresses are checked against what is allocated (whole words of 4 bytes, as `launch_memory` says),
+the others against their window.
 Shared memory is not cleared between blocks, as on hardware; it starts as zeros.
 """
 
@@ -48,7 +49,7 @@ class Memory:
         self._allocated = np.zeros(_round_up(self.end) + _ALIGN, np.bool_)
         for allocation in bound.allocations:
             self.image[allocation.address : allocation.end] = allocation.data.view(np.uint8)
-            self._allocated[allocation.address : allocation.end] = True
+            self._allocated[allocation.address : allocation.allocated_end] = True
         self._allocated[bound.shared_base : self.end] = True
         param = self._param[0]
         self.image[param : param + len(bound.parameters)] = np.frombuffer(bound.parameters, np.uint8)
