@@ -1,9 +1,9 @@
 """Which machine instruction does the work of which PTX instruction.
 
-A machine instruction names the PTX instructions it covers; the last of them is its *anchor*.  When the
-last machine instruction with an anchor is finished, so is that PTX instruction, together with all
-in front of it that are *free*: folded into others, or without anything left to do.  Machine
-instructions that only steer (BR, CLR, NOP) have no anchor: a PTX jump is free.
+A machine instruction names the PTX instructions it covers; the last of them in control-flow order is its
+*anchor*.  When the last machine instruction with an anchor is finished, so is that PTX instruction,
+together with all in front of it that are *free*: folded into others, or without anything left to do.
+Machine instructions that only steer (BR, CLR, NOP) have no anchor: a PTX jump is free.
 """
 
 from __future__ import annotations
@@ -11,9 +11,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from qdbg.compiler.machine.isa import Op, Program
+from qdbg.compiler.ptx.cfg import ControlFlow
 from qdbg.compiler.ptx.ir import Function, Label
 
 _STEERING = frozenset({Op.BR, Op.CLR, Op.NOP})
+_CONDITIONS = frozenset({Op.CBR, Op.UBR})
+#: What has an effect or none at all: the machine branches around it, while values are selected.
+_BRANCHED_AROUND = _CONDITIONS | {Op.LD, Op.ST, Op.TRAP}
+BARRIERS = ("bar", "barrier")
 
 
 class Correspondence:
@@ -21,11 +26,22 @@ class Correspondence:
 
     def __init__(self, program: Program, kernel: Function):
         self.kernel = kernel
+        self._program = program
+        rank = _ranks(kernel)
         self.anchor: tuple[int | None, ...] = tuple(
-            max(i.ptx) if i.ptx and i.op not in _STEERING else None for i in program.code
+            max(i.ptx, key=rank.__getitem__) if i.ptx and i.op not in _STEERING else None
+            for i in program.code
         )
-        #: PTX indices that some machine instruction has as its anchor.
-        self.anchors = frozenset(a for a in self.anchor if a is not None)
+        works = [(i.op, a) for i, a in zip(program.code, self.anchor, strict=True) if a is not None]
+        #: PTX indices that some machine instruction does the work of.  A barrier is none: only lanes for
+        #: which it can never complete meet an instruction of its own, a trap.
+        self.anchors = frozenset(a for op, a in works if op is not Op.TRAP or not self.barrier(a))
+        #: Those that a lane passes without any work where its guard is false.
+        self.optional = frozenset(
+            a
+            for op, a in works
+            if op in _BRANCHED_AROUND and kernel.body[a].guard is not None and kernel.body[a].opcode != "bra"
+        )
         #: 1-based PTX lines of the instructions that cost no pass of their own.
         self.free_lines = frozenset(i.line for i in kernel.body if i.index not in self.anchors)
         self._last = [self._is_last(pc) for pc in range(len(program.code))]
@@ -33,6 +49,14 @@ class Correspondence:
     def completes(self, pc: int) -> bool:
         """Whether the PTX instruction that `pc` works on is done when `pc` is."""
         return self._last[pc]
+
+    def chooses(self, pc: int) -> bool:
+        """Whether `pc` decides which lanes run its anchor and which pass it."""
+        return self._program.code[pc].op in _CONDITIONS and self.anchor[pc] in self.optional
+
+    def barrier(self, index: int) -> bool:
+        """Whether a PTX instruction is a barrier."""
+        return self.kernel.body[index].opcode in BARRIERS
 
     def path(self, index: int, anchor: int) -> tuple[int, ...]:
         """The PTX instructions from `index` up to and including `anchor`; only free ones lie between.
@@ -68,3 +92,15 @@ class Correspondence:
             return False
         following = next((a for a in self.anchor[pc + 1 :] if a is not None), None)
         return following != anchor
+
+
+def _ranks(kernel: Function) -> list[int]:
+    """The place of every instruction in control-flow order, in which a definition comes before its uses."""
+    flow = ControlFlow(kernel)
+    rank = [0] * len(kernel.body)
+    place = 0
+    for number in flow.order:
+        block = flow.blocks[number]
+        for index in range(block.start, block.end):
+            rank[index] = place = place + 1
+    return rank

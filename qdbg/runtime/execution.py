@@ -7,7 +7,7 @@ return to an earlier moment.  What a person may ask for is in `session`.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -175,17 +175,24 @@ class Execution:
         event = self.trace.feed(token, self.engine.margin())
         self.recent.append(event)
         if event.register is not None and event.value is not None:
-            # A uniform result is every lane's.
+            # A uniform result is every lane's that is there, which the interpreter knows.
             targets = np.flatnonzero(self.trace.exists).tolist() if event.lane is None else [event.lane]
-            values = dict.fromkeys(targets, event.value)
-            self.seen.setdefault(event.register, {}).update(values)
-            self.lockstep.result(event.register, values, event.number)
+            self.lockstep.result(event.register, dict.fromkeys(targets, event.value), event.number)
+            if event.lane is not None:
+                self._see(event, targets)
         if event.finished and self.trace.trap is None:
-            self.lockstep.finished(event, lanes, uniform)
+            there = self.lockstep.finished(event, lanes, uniform)
+            if event.lane is None:
+                self._see(event, np.flatnonzero(there).tolist())
             if not self.trace.ended and not self.between:
                 self.lockstep.enter(self.trace.block, event.number)
         control.progress(Glimpse(len(self.tokens), self.lockstep.issued))
         return self._goes_on()
+
+    def _see(self, event: Event, lanes: Iterable[int]) -> None:
+        """Note the result that lanes have now."""
+        if event.register is not None and event.value is not None:
+            self.seen.setdefault(event.register, {}).update(dict.fromkeys(lanes, event.value))
 
     def _goes_on(self) -> bool:
         """Whether the machine may go on; else notes why not."""

@@ -2,7 +2,8 @@
 
 After every machine instruction that completes a PTX instruction, the interpreter executes the same PTX
 instruction, and the free ones in front of it, for the same lanes.  Each lane must get there on its
-own path, and the register that was computed must hold the same bits in every one of them.
+own path: it runs ahead through what costs nothing, and has gone astray if that leads it to other work.
+The register that was computed must hold the same bits in every lane.
 """
 
 from __future__ import annotations
@@ -41,6 +42,8 @@ class Lockstep:
         self._results: dict[str, dict[int, tuple[int, int]]] = {}  #: at hand: lane -> (value, pass)
         self._costly = np.array(sorted(correspondence.anchors), np.int64)
         self.known: dict[str, Mask] = self._nothing_known()
+        self._missed = np.zeros(len(self.warp.pc), np.bool_)  # lanes without which a barrier completed
+        self._number = 0  # the pass that is being followed
 
     @property
     def warp(self) -> Warp:
@@ -61,8 +64,9 @@ class Lockstep:
 
     def position(self, lanes: Mask, anchor: int) -> int:
         """The next PTX instruction of these lanes, of which the machine will complete `anchor` next."""
-        at = {int(pc) for pc in self.warp.pc[self._pad(lanes)]}
-        return at.pop() if len(at) == 1 else anchor
+        there = self._pad(lanes)
+        at = {int(pc) for pc in self.warp.pc[there]}
+        return at.pop() if len(at) == 1 and self.warp.runnable[there].all() else anchor
 
     def fronts(self) -> list[tuple[int, int]]:
         """(PTX instruction, lane mask) of every group of lanes that has not left the kernel."""
@@ -82,34 +86,40 @@ class Lockstep:
         """Pass `number` completed results of the PTX instruction at hand, by lane."""
         self._results.setdefault(register, {}).update((lane, (v, number)) for lane, v in values.items())
 
-    def finished(self, event: Event, lanes: Mask, uniform: bool) -> None:
-        """The machine finished an instruction for `lanes`.
+    def finished(self, event: Event, lanes: Mask, uniform: bool) -> Mask:
+        """The machine finished an instruction for `lanes`; returns the lanes whose work it was.
 
         A uniform instruction runs once for all the lanes that are there; its pattern means nothing.
         """
-        if not self.map.completes(event.pc):
-            return
+        self._number = event.number
         anchor = self.map.anchor[event.pc]
-        assert anchor is not None
-        self.completed += 1
-        found, self._results = self._results, {}
+        completes = self.map.completes(event.pc)
+        there = self._pad(lanes)
         if self.mismatch is not None:
-            return
-        there = self._ready(anchor) if uniform else self._pad(lanes)
-        if self._advance(anchor, there, event):
-            for register, values in found.items():
-                self._compare(event, register, {lane: v for lane, v in values.items() if there[lane]})
+            self.completed += completes
+        elif anchor is not None and self.map.chooses(event.pc):
+            self._choose(anchor, self.warp.live if uniform else there, completes)
+        elif anchor is not None and completes:
+            self.completed += 1
+            there = self._advance(anchor, lanes, uniform)
+            for register, values in self._results.items():
+                self._compare(anchor, register, {lane: v for lane, v in values.items() if there[lane]})
+        if completes:
+            self._results = {}
+        return there
 
     def enter(self, block: Block, number: int) -> None:
         """The machine is about to run this block."""
         if self.mismatch is not None or block == self.block:
             return
-        self._leave(number)
+        self._number = number
+        self._leave()
         if self.mismatch is None:
             self.interpreter.next_block()
             self.known = self._nothing_known()
+            self._missed[:] = False
         if self.mismatch is None and block != self.block:
-            self._report(number, None, None, "block", str(self.block), str(block))
+            self._report(None, None, "block", str(self.block), str(block))
 
     def trapped(self, trace: Trace) -> None:
         """The machine trapped: so must the interpreter, in the same lane.
@@ -118,31 +128,29 @@ class Lockstep:
         which the interpreter notices when nothing else is left to run.
         """
         assert trace.trap is not None
+        self._number = trace.count
         lane, reason, pc = trace.trap
         anchor = self.map.anchor[pc]
         if anchor is None or self.mismatch is not None or reason is Trap.UNSUPPORTED:
             return
-        if self.kernel.body[anchor].opcode in ("bar", "barrier"):
+        if self.map.barrier(anchor):
             return
-        instr = trace.program.code[pc]
+        uniform = trace.program.code[pc].uniform
         said = reason.name.lower().replace("_", " ")
         try:
-            there = self._ready(anchor) if instr.uniform else self._pad(trace.lanes)
-            self._catch_up(there)
-            if (self.warp.pc[there] != anchor).any():
-                self._astray(int(np.argmax(there & (self.warp.pc != anchor))), anchor, trace.count)
-                return
-            self._execute(anchor, there)
+            there = self._arrive(anchor, trace.lanes, uniform)
+            if self._none_astray(anchor, there):
+                self._execute(anchor, there)
+                self._report(lane, anchor, "trap", "no trap", said)
         except Fault as fault:
-            if fault.lane != lane and not instr.uniform:
-                self._report(trace.count, lane, anchor, "trap", f"lane {fault.lane}: {fault.reason}", said)
-        else:
-            self._report(trace.count, lane, anchor, "trap", "no trap", said)
+            if fault.lane != lane and not uniform:
+                self._report(lane, anchor, "trap", f"lane {fault.lane}: {fault.reason}", said)
 
     def end(self, number: int, state: MachineState) -> None:
         """The launch is over: every lane must be through, and all of memory agree."""
+        self._number = number
         if self.mismatch is None:
-            self._leave(number)
+            self._leave()
         if self.mismatch is not None:
             return
         expected, got = self.words(), state.memory
@@ -188,14 +196,16 @@ class Lockstep:
         """An opaque copy."""
         known = {name: mask.copy() for name, mask in self.known.items()}
         results = {name: dict(values) for name, values in self._results.items()}
-        return self.interpreter.snapshot(), self.completed, self.mismatch, known, results
+        missed = self._missed.copy()
+        return self.interpreter.snapshot(), self.completed, self.mismatch, known, results, missed
 
     def restore(self, snapshot: Any) -> None:
         """Return to a snapshot, which stays valid."""
-        inner, self.completed, self.mismatch, known, results = snapshot
+        inner, self.completed, self.mismatch, known, results, missed = snapshot
         self._results = {name: dict(values) for name, values in results.items()}
         self.interpreter.restore(inner)
         self.known = {name: mask.copy() for name, mask in known.items()}
+        self._missed = missed.copy()
 
     # -- inside ---------------------------------------------------------------------------------------------
 
@@ -203,75 +213,117 @@ class Lockstep:
         return {name: np.zeros(len(self.warp.pc), np.bool_) for name in self.kernel.registers}
 
     def _execute(self, index: int, lanes: Mask) -> None:
-        for name in self.warp.execute(index, lanes).writes:
-            self.known[name] |= lanes
+        event = self.warp.execute(index, lanes)
+        for name in event.writes:
+            self.known[name] |= event.active
+        late = event.active & self._missed
+        if late.any() and self.map.barrier(index):
+            self._report(int(np.argmax(late)), index, "barrier", "waits there", "completed without it")
 
-    def _advance(self, anchor: int, lanes: Mask, event: Event) -> bool:
-        """Execute up to and including `anchor`; False if some lane does not get there."""
-        lanes = self._pad(lanes)
+    def _choose(self, anchor: int, lanes: Mask, completes: bool) -> None:
+        """The machine decided which lanes run `anchor`; those whose guard is false have passed it."""
         try:
             self._catch_up(lanes)
-            astray = lanes & ((self.warp.pc != anchor) | (self.warp.waiting >= 0))
-            if not lanes.any():
-                self._astray(int(np.argmax(self.warp.live)), anchor, event.number)
-            elif not astray.any():
-                self._execute(anchor, lanes)
-                return True
-            else:
-                self._astray(int(np.argmax(astray)), anchor, event.number)
+            here = lanes & self._at(anchor)
+            if completes and here.any():
+                self._execute(anchor, here)
         except Fault as fault:
-            said = f"lane {fault.lane}: {fault.reason}"
-            self._report(event.number, fault.lane, anchor, "trap", said, "no trap")
-        return False
+            self._unexpected(fault, anchor)
+        self.completed += completes or not here.any()
 
-    def _ready(self, anchor: int) -> Mask:
-        """The lanes whose next instruction that costs passes is `anchor`."""
-        self._catch_up(self.warp.live)
-        ready: Mask = self.warp.live & (self.warp.pc == anchor)
-        return ready
+    def _advance(self, anchor: int, lanes: Mask, uniform: bool) -> Mask:
+        """Execute up to and including `anchor`; the lanes that did, none if one of them cannot."""
+        try:
+            there = self._arrive(anchor, lanes, uniform)
+            if self._none_astray(anchor, there):
+                self._execute(anchor, there)
+                return there
+        except Fault as fault:
+            self._unexpected(fault, anchor)
+        return np.zeros_like(self._missed)
+
+    def _arrive(self, anchor: int, lanes: Mask, uniform: bool) -> Mask:
+        """Let lanes run ahead until they stand at work; those whose work `anchor` is."""
+        there = self.warp.live if uniform else self._pad(lanes)
+        self._catch_up(there)
+        for _ in range(len(self.kernel.body)):
+            stuck = there & (self.warp.waiting >= 0)
+            if not stuck.any() or (uniform and self._at(anchor).any()):
+                break
+            # The machine went on without lanes that leave the kernel later on, which it may.
+            self._missed |= self.warp.live & (self.warp.waiting < 0)
+            self.warp.waiting[:] = -1
+            self._catch_up(there)
+        return self._at(anchor) if uniform else there
+
+    def _at(self, index: int) -> Mask:
+        """The lanes that are about to execute a PTX instruction."""
+        at: Mask = self.warp.runnable & (self.warp.pc == index)
+        return at
 
     def _catch_up(self, lanes: Mask) -> None:
-        """Execute free instructions until each of the lanes stands at one that costs passes."""
-        for _ in range(2 * len(self.kernel.body)):
-            ahead = lanes & self.warp.runnable & ~np.isin(self.warp.pc, self._costly)
+        """Execute what costs nothing until each of the lanes stands at work or waits."""
+        self._run_ahead(lanes)
+        if (lanes & (self.warp.waiting >= 0)).any():
+            self._run_ahead(self.warp.live)  # the others may be all that the barrier waits for
+
+    def _run_ahead(self, lanes: Mask) -> None:
+        for _ in range(2 * len(self.kernel.body) * len(lanes)):
+            ahead = lanes & self.warp.runnable & (~np.isin(self.warp.pc, self._costly) | self._passing())
             if not ahead.any():
                 return
             index = int(self.warp.pc[ahead].min())
             self._execute(index, ahead & (self.warp.pc == index))
 
-    def _astray(self, lane: int, anchor: int | None, number: int) -> None:
+    def _passing(self) -> Mask:
+        """Lanes that stand at work which is not theirs, their guard being false."""
+        passing = np.zeros_like(self._missed)
+        for index in {int(pc) for pc in self.warp.pc} & self.map.optional:
+            guard = self.kernel.body[index].guard
+            assert guard is not None
+            holds = self.warp.registers[guard.register].astype(np.bool_) ^ guard.negated
+            passing |= (self.warp.pc == index) & ~holds
+        return passing
+
+    def _none_astray(self, anchor: int, lanes: Mask) -> bool:
+        """Whether `lanes`, of which there must be some, all stand at `anchor`."""
+        astray = lanes & ~self._at(anchor) if lanes.any() else self.warp.live
+        if astray.any():
+            self._astray(int(np.argmax(astray)), anchor)
+        return not astray.any()
+
+    def _astray(self, lane: int, anchor: int | None) -> None:
         """Machine and interpreter took different paths."""
         body = self.kernel.body
         at = "at the end" if not self.warp.live[lane] else f"at line {body[int(self.warp.pc[lane])].line}"
         went = "at the end" if anchor is None else f"at line {body[anchor].line}"
-        self._report(number, lane, anchor, "path", at, went)
+        self._report(lane, anchor, "path", at, went)
 
-    def _leave(self, number: int) -> None:
+    def _leave(self) -> None:
         """The block is over: whatever its lanes still have to do must be free."""
         self._catch_up(self.warp.live)
         if self.warp.live.any():
-            self._astray(int(np.argmax(self.warp.live)), None, number)
+            self._astray(int(np.argmax(self.warp.live)), None)
 
-    def _compare(self, event: Event, register: str, results: Mapping[int, tuple[int, int]]) -> None:
+    def _compare(self, anchor: int, register: str, results: Mapping[int, tuple[int, int]]) -> None:
         mask = (1 << self.width(register)) - 1
         # A 64-bit register that the machine narrowed is compared, and shown, as its low word.
         declared = self.kernel.registers[register]
         type_ = declared if TYPE_BITS[declared] <= 32 else "b32"
-        for lane, (got, number) in results.items():
+        for lane, (got, self._number) in results.items():
             expected = self.value(register, lane)
             if expected is not None and (expected ^ got) & mask:
-                index = self.map.anchor[event.pc]
-                self._report(
-                    number, lane, index, register, show(expected & mask, type_), show(got & mask, type_)
-                )
+                self._report(lane, anchor, register, show(expected & mask, type_), show(got & mask, type_))
                 return
 
-    def _report(
-        self, number: int, lane: int | None, index: int | None, register: str, expected: str, got: str
-    ) -> None:
+    def _unexpected(self, fault: Fault, anchor: int) -> None:
+        """The interpreter faulted where the machine did not."""
+        self._report(fault.lane, anchor, "trap", f"lane {fault.lane}: {fault.reason}", "no trap")
+
+    def _report(self, lane: int | None, index: int | None, register: str, expected: str, got: str) -> None:
         if self.mismatch is None:
             line = self.kernel.body[index].line if index is not None else None
-            self.mismatch = Mismatch(number, self.block, lane, line, register, expected, got)
+            self.mismatch = Mismatch(self._number, self.block, lane, line, register, expected, got)
 
     def _pad(self, lanes: Mask) -> Mask:
         """The machine's lanes as the interpreter counts them: its warps are as wide or wider."""
