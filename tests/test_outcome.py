@@ -45,6 +45,14 @@ def test_kernels_are_exact_and_as_their_files_expect(name: str) -> None:
     assert (result.exact, result.expected, result.status) == (True, True, 0)
 
 
+@pytest.mark.parametrize("name", ["dot.cu", "divergent/nested.cu", "reduction/block_max.cu"])
+def test_ptx_instructions_are_those_of_the_interpreter_alone(name: str) -> None:
+    session = of_kernel(name)
+    alone = Interpreter(session.source.ptx, session.bound)
+    alone.run()
+    assert outcome.run(session).ptx_instructions == alone.instructions
+
+
 def test_report() -> None:
     session = fakes.session()
     result = outcome.run(session)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -13,6 +14,7 @@ from numpy.typing import NDArray
 from qdbg.compiler.machine.config import MEMORY_BASE
 from qdbg.runtime.control import ALONE, Control
 from qdbg.runtime.engine import Interrupted
+from qdbg.runtime.interpreter import Fault, Interpreter, LimitReached, Unsupported
 from qdbg.runtime.view import Mismatch, State, TrapReport
 
 if TYPE_CHECKING:
@@ -38,7 +40,8 @@ class Outcome:
     """How a launch ended.
 
     exact: machine and interpreter agreed everywhere; expected: the file's expectations are met, None
-    where it states none or the kernel trapped; outputs: as `outputs` gives them.
+    where it states none or the kernel trapped; outputs: as `outputs` gives them; ptx_instructions: what
+    `issued` counts.
     """
 
     exact: bool
@@ -79,9 +82,21 @@ def run(session: Session, control: Control = ALONE) -> Outcome:
         trap=session.trap(),
         outputs=outputs(session.bound, memory),
         tokens=len(session.tokens),
-        ptx_instructions=session.lockstep.issued,
+        ptx_instructions=issued(session),
         seconds=seconds,
     )
+
+
+def issued(session: Session) -> int:
+    """PTX instructions that the interpreter issues a warp when it runs the launch alone.
+
+    In step with a machine it regroups lanes as that machine does; this number is the launch's own.  It
+    counts up to a fault, or to the session's pass limit.
+    """
+    interpreter = Interpreter(session.source.ptx, session.bound)
+    with suppress(Fault, Unsupported, LimitReached):
+        interpreter.run(session.pass_limit)
+    return interpreter.instructions
 
 
 def report(session: Session, outcome: Outcome) -> dict[str, Any]:
