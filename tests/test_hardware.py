@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from itertools import pairwise, product
 
 import numpy as np
@@ -165,6 +168,34 @@ def test_schedule_keeps_order_and_dimensions_apart(config) -> None:  # type: ign
             assert layout.lives[one].end <= layout.lives[other].start
             assert one in layout.erased[layout.lives[one].end // 2]
             assert not one.clock or layout.lives[one].end < layout.lives[other].start
+
+
+DIGEST = """
+import hashlib, json
+from qdbg.compiler.hardware.emit import emit
+from qdbg.compiler.machine.build import _wires, machine
+from qdbg.compiler.machine.config import TINY
+built = machine(TINY)
+digest = hashlib.sha256(json.dumps(_wires(built)).encode())
+for name, tensor in emit(built.netlist, built.schedule, len(built.vocabulary)):
+    digest.update(name.encode() + tensor.tobytes())
+print(digest.hexdigest())
+"""
+
+
+def test_every_process_builds_the_same_bytes() -> None:
+    """Sets are ordered by hashes, which differ from process to process."""
+    digests = {
+        subprocess.run(
+            [sys.executable, "-c", DIGEST],
+            env=os.environ | {"PYTHONHASHSEED": seed},
+            capture_output=True,
+            text=True,
+            check=True,
+        ).stdout
+        for seed in ("1", "2", "3")
+    }
+    assert len(digests) == 1
 
 
 def test_the_machine_keeps_its_size() -> None:

@@ -12,6 +12,7 @@ from test_emitted_model import KERNEL
 
 from qdbg.compiler.machine.build import machine
 from qdbg.compiler.machine.vocabulary import Kind
+from qdbg.runtime.engine import Wrong
 from qdbg.runtime.sparse.cache import NAME
 from qdbg.runtime.sparse.engine import SparseEngine, SparseModel
 from qdbg.runtime.sparse.pack import CheckpointFormatError, make_columns, make_lists
@@ -74,6 +75,44 @@ def test_machine_equals_stock_bit_for_bit(small_checkpoint: Path, stock_small: S
         assert engine.margin() == stock_small.margin()
         for layer in np.nonzero(engine.model.model.kinds == 1)[0]:
             np.testing.assert_array_equal(engine.model.layer(layer), stock_small._layer(int(layer)))
+
+
+def generated(engine: SparseEngine, ids: list[int]) -> list[int]:
+    """The whole trace of a launch."""
+    trace = [engine.prefill(ids)]
+    while machine(SMALL).vocabulary.token(trace[-1]).kind is not Kind.END:
+        trace.append(engine.step())
+    return trace
+
+
+def test_verify_finds_the_first_wrong_token(small_checkpoint: Path, stock_small: StockEngine) -> None:
+    """On both engines; a right trace passes and leaves the state that stepping leaves."""
+    ids = [machine(SMALL).vocabulary[t] for t in prompt_of(KERNEL, SMALL)[2]]
+    engine = SparseEngine(small_checkpoint)
+    trace = generated(engine, ids)
+    stepped = engine.model.state
+    assert engine.verify(ids, trace) is None
+    for one, other in zip(engine.model.state, stepped, strict=True):
+        np.testing.assert_array_equal(one, other)
+    assert stock_small.verify(ids, trace) is None
+    for index in (0, 1, len(trace) // 2, len(trace) - 1):
+        wrong = trace.copy()
+        wrong[index] += 1
+        for checker in (engine, stock_small):
+            assert checker.verify(ids, wrong) == Wrong(index, trace[index] + 1, trace[index])
+
+
+@pytest.mark.parametrize("kind", ORDINARY)
+def test_blocks_equal_single_tokens_on_ordinary_models(tmp_path: Path, kind: str) -> None:
+    """Random weights: the arg-max after every token of a block, and the state at its end."""
+    ordinary_model(tmp_path, ORDINARY[kind])
+    ids = np.random.default_rng(8).integers(0, 301, 100).tolist()
+    single, blocks = SparseModel(tmp_path), SparseModel(tmp_path)
+    follows = [single.feed([token]) for token in ids]
+    assert blocks.check(ids[:64], follows[:64]) is None
+    assert blocks.check(ids[64:], follows[64:]) is None
+    np.testing.assert_allclose(blocks.state.recurrent, single.state.recurrent, rtol=1e-3, atol=1e-4)
+    np.testing.assert_allclose(blocks.state.window, single.state.window, rtol=1e-3, atol=1e-4)
 
 
 def test_snapshot_and_restore(small_checkpoint: Path) -> None:

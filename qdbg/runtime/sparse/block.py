@@ -178,8 +178,9 @@ def delta_net(model: Model, state: State, layer: int, position: int, count: int,
                     keep = f4(math.exp(model.decay[layer, head] * soft))
                     if keep != ONE:
                         for i in range(size):
-                            for j in range(size):
-                                memory[i, j] *= keep
+                            if touched[i]:
+                                for j in range(size):
+                                    memory[i, j] *= keep
                 if keys[t]:
                     beta = sigmoid(one_product(model.b, model.b.first[layer] + head, normed, t))
                     if beta != ZERO:
@@ -284,10 +285,15 @@ def answers(model: Model, normed: Any, best: Floats, found: Any) -> None:
 
 
 @njit(cache=True)
-def check(bundle: Bundle, state: State, tokens: Any, position: int, expected: Any, wrong: Any) -> int:
+def check(
+    floats: Floats, indices: Any, table: Any,
+    recurrent: Floats, touched: Any, window: Floats, keys: Floats, values: Floats,
+    tokens: Any, position: int, expected: Any, wrong: Any,
+) -> int:  # fmt: skip
     """Feed up to 64 tokens.  `expected[i]` is the token that should follow tokens[i], or -1 where nobody
-    asks.  Returns the first i where it does not (the model's own goes to wrong[0]), or -1."""
-    model = unbundle(bundle)
+    asks.  Returns the first i where it does not (the model's own goes to wrong[0]), or -1.  The first
+    arguments are as in `single.feed`."""
+    model, state = unbundle(Bundle(floats, indices, table)), State(recurrent, touched, window, keys, values)
     g, count = model.geometry, len(tokens)
     x, normed = np.zeros((g.hidden, BLOCK), np.float32), np.zeros((g.hidden, BLOCK), np.float32)
     for t in range(count):

@@ -31,6 +31,7 @@ class SparseModel:
         self.model = model_of(load_packed(checkpoint))
         self._bundle = bundle(self.model)
         self._single = single
+        self._attends = bool((self.model.kinds == 2).any())
         self.logits = np.zeros(self.model.geometry.vocabulary, np.float32)
         self.reset()
 
@@ -42,8 +43,8 @@ class SparseModel:
     def feed(self, tokens: Sequence[int]) -> int:
         """Feed tokens; returns the arg-max after the last, whose logits are then in `logits`."""
         self._reserve(self.position + len(tokens))
-        ids = np.asarray(tokens, np.int64)
-        answer = self._single.feed(self._bundle, self.state, ids, self.position, self.logits)
+        ids = np.array(tokens, np.int64)
+        answer = self._single.feed(*self._bundle, *self.state, ids, self.position, self.logits)
         self.position += len(tokens)
         return int(answer)
 
@@ -54,14 +55,14 @@ class SparseModel:
 
         self._reserve(self.position + len(tokens))
         ids, wanted, wrong = (np.asarray(a, np.int64) for a in (tokens, expected, [0]))
-        at = int(block.check(self._bundle, self.state, ids, self.position, wanted, wrong))
+        at = int(block.check(*self._bundle, *self.state, ids, self.position, wanted, wrong))
         self.position += len(tokens)
         return None if at < 0 else (at, int(wrong[0]))
 
     def _reserve(self, positions: int) -> None:
         """Room for keys and values, where attention is alive."""
         held = self.state.keys.shape[1]
-        if (self.model.kinds == 2).any() and positions > held:
+        if self._attends and positions > held:
             wider = empty_state(self.model, max(positions, 2 * held))
             wider.keys[:, :held], wider.values[:, :held] = self.state.keys, self.state.values
             self.state = self.state._replace(keys=wider.keys, values=wider.values)

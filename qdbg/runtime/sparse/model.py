@@ -59,6 +59,7 @@ class Model(NamedTuple):
     norm2: Floats
     final_norm: Floats
     convolution: Floats
+    tap_used: Indices
     decay: Floats
     dt_bias: Floats
     gated_norm: Floats
@@ -156,6 +157,7 @@ def model_of(packed: Packed) -> Model:
         "geometry": geometry,
         "kinds": packed.kinds.astype(np.uint32),
         "units": packed.units.astype(np.uint32),
+        "tap_used": arrays["convolution"].any(2).astype(np.uint32),
         "frequency": (1.0 / np.float32(base) ** exponents).astype(np.float32),
         "epsilon": np.float32(packed.config["rms_norm_eps"]),
     }

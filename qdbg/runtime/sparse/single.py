@@ -97,9 +97,21 @@ def rms_norm(x: Floats, weight: Floats, epsilon: Any, out: Floats) -> None:
 
 
 @njit(cache=True, inline="always")
+def any_alive(channels: Floats, first: int, size: int) -> bool:
+    """Whether silu would leave anything of a head's channels; without branches, so that it vectorises."""
+    count = np.int32(0)
+    for i in range(np.uint64(size)):
+        value = channels[np.uint64(first) + i]
+        count += np.int32((value >= DEAD) & (value != ZERO))
+    return bool(count > 0)
+
+
+@njit(cache=True, inline="always")
 def open_channels(channels: Floats, first: int, size: int, where: Any, values: Floats) -> int:
     """silu, then the l2 norm, of a key or query: its non-zero entries, and how many there are."""
     count, squares = 0, ZERO
+    if not any_alive(channels, first, size):
+        return 0
     for i in range(size):
         raw = channels[first + i]
         if raw != ZERO and not raw < DEAD:
@@ -125,11 +137,14 @@ def delta_net(
     newest = window[position % taps]
     newest[:] = ZERO
     add_product(model.qkv, layer, normed, newest)
-    channels[:] = ZERO
-    for tap in range(taps):
-        past, weight = window[(position + 1 + tap) % taps], model.convolution[layer, tap]
-        for i in range(len(channels)):
-            channels[i] += weight[i] * past[i]
+    weight = model.convolution[layer, taps - 1]
+    for i in range(len(channels)):
+        channels[i] = weight[i] * newest[i]
+    for tap in range(taps - 1):
+        if model.tap_used[layer, tap]:
+            past, weight = window[(position + 1 + tap) % taps], model.convolution[layer, tap]
+            for i in range(len(channels)):
+                channels[i] += weight[i] * past[i]
     keys_from, values_from = key_heads * size, 2 * key_heads * size
     key_at, query_at = np.empty(size, np.int64), np.empty(size, np.int64)
     key, query = np.empty(size, np.float32), np.empty(size, np.float32)
@@ -141,13 +156,15 @@ def delta_net(
         keys = open_channels(channels, keys_from + source * size, size, key_at, key)
         queries = open_channels(channels, source * size, size, query_at, query)
         memory, touched = state.recurrent[layer, head], state.touched[layer, head]
-        raw = dot(model.a, model.a.first[layer] + head, normed) + model.dt_bias[layer, head]
-        soft = raw if raw > SURE else f4(math.log1p(math.exp(raw)))
-        keep = f4(math.exp(model.decay[layer, head] * soft))
-        if keep != ONE:
-            for i in range(size):
-                for j in range(size):
-                    memory[i, j] *= keep
+        if model.decay[layer, head] != ZERO:
+            raw = dot(model.a, model.a.first[layer] + head, normed) + model.dt_bias[layer, head]
+            soft = raw if raw > SURE else f4(math.log1p(math.exp(raw)))
+            keep = f4(math.exp(model.decay[layer, head] * soft))
+            if keep != ONE:
+                for i in range(size):
+                    if touched[i]:
+                        for j in range(size):
+                            memory[i, j] *= keep
         beta = sigmoid(dot(model.b, model.b.first[layer] + head, normed)) if keys else ZERO
         if beta != ZERO:
             change[:] = ZERO
@@ -249,6 +266,22 @@ def mlp(model: Model, layer: int, x: Floats, normed: Floats, gates: Floats) -> N
 
 
 @njit(cache=True)
+def arg_max(values: Floats) -> int:
+    """The first of the largest; stretches without anything larger are passed over without branches."""
+    best = 0
+    for first in range(0, len(values), STRETCH):
+        top, larger = values[best], np.int32(0)
+        end = min(first + STRETCH, len(values))
+        for i in range(np.uint64(first), np.uint64(end)):
+            larger += np.int32(values[i] > top)
+        if larger:
+            for i in range(first, end):
+                if values[i] > values[best]:
+                    best = i
+    return best
+
+
+@njit(cache=True)
 def forward(model: Model, state: State, token: int, position: int, logits: Floats, want: bool) -> int:
     """Feed a token at a position; returns the arg-max of the logits (0 unless wanted)."""
     g = model.geometry
@@ -270,11 +303,7 @@ def forward(model: Model, state: State, token: int, position: int, logits: Float
     rms_norm(x, model.final_norm, model.epsilon, normed)
     logits[:] = ZERO
     add_product(model.head, 0, normed, logits)
-    best = 0
-    for row in range(1, g.vocabulary):
-        if logits[row] > logits[best]:
-            best = row
-    return best
+    return arg_max(logits)
 
 
 @njit(cache=True, inline="always")
@@ -313,6 +342,7 @@ def unbundle(b: Bundle) -> Model:
     channels = g.head * (2 * g.key_heads + g.value_heads)
     taps = _floats(b, AT.convolution)
     convolution = taps.reshape(g.layers, len(taps) // (g.layers * channels), channels)
+    tap_used = _indices(b, AT.tap_used).reshape(g.layers, len(taps) // (g.layers * channels))
     vectors = (_indices(b, AT.kinds), _indices(b, AT.units), _matrix(b, AT.norm1), _matrix(b, AT.norm2))
     heads = (_matrix(b, AT.decay), _matrix(b, AT.dt_bias), _matrix(b, AT.gated_norm))
     rotary = (_matrix(b, AT.q_norm), _matrix(b, AT.k_norm), _floats(b, AT.frequency))
@@ -321,15 +351,23 @@ def unbundle(b: Bundle) -> Model:
     swiglu = (_lists(b, AT.gate_rows), _lists(b, AT.up), _lists(b, AT.down))
     columns = (_columns(b, AT.qkv), _columns(b, AT.gate), _columns(b, AT.head))
     return Model(
-        g, *vectors, _floats(b, AT.final_norm), convolution, *heads, *rotary, _lists(b, AT.embed),
+        g, *vectors, _floats(b, AT.final_norm), convolution, tap_used, *heads, *rotary, _lists(b, AT.embed),
         _lists(b, AT.qkv_rows), *mixer, *attend, *swiglu, _lists(b, AT.head_rows), *columns, b.floats[-1],
     )  # fmt: skip
 
 
 @njit(cache=True)
-def feed(bundle: Bundle, state: State, tokens: Any, position: int, logits: Floats) -> int:
-    """Feed tokens one after another; returns the token after the last one."""
-    model = unbundle(bundle)
+def feed(
+    floats: Floats, indices: Any, table: Any,
+    recurrent: Floats, touched: Any, window: Floats, keys: Floats, values: Floats,
+    tokens: Any, position: int, logits: Floats,
+) -> int:  # fmt: skip
+    """Feed tokens one after another; returns the token after the last one.
+
+    The first three arguments are a `Bundle`, the next five a `State`: plain arrays get into compiled
+    code much faster than tuples of them.
+    """
+    model, state = unbundle(Bundle(floats, indices, table)), State(recurrent, touched, window, keys, values)
     answer = 0
     for i in range(len(tokens)):
         answer = forward(model, state, tokens[i], position + i, logits, i == len(tokens) - 1)
