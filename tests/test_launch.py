@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -193,6 +194,38 @@ def test_overrides_replace_add_and_drop_expectations() -> None:
     assert changed.expectations == ()
 
 
+def test_sizes_of_options_may_stand_in_brackets() -> None:
+    (launch,) = parse_launches(f"// qdbg: launch {DOT_LAUNCH}")
+    changed = with_overrides(launch, grid="(2,2)", block=" dim3(4, 2)")
+    assert (changed.grid, changed.block) == ((2, 2, 1), (4, 2, 1))
+
+
+@pytest.mark.parametrize(
+    ("option", "cause"),
+    [
+        ({"grid": "2,"}, "--grid 2,: expected a number, found the end of the value"),
+        ({"block": "(2"}, "--block (2: expected `)` after the block dimensions, found the end of the value"),
+        ({"args": [("a", "i32[1")]}, "--arg a: expected `,` or `]` in i32[...], found the end of the value"),
+        ({"args": [("n", "3 4")]}, "--arg n: `4` after the end of the value; remove it"),
+    ],
+)
+def test_errors_of_options_speak_of_the_option(option: dict[str, Any], cause: str) -> None:
+    (launch,) = parse_launches(f"// qdbg: launch {DOT_LAUNCH}")
+    with pytest.raises(LaunchError) as error:
+        with_overrides(launch, **option)
+    assert str(error.value) == cause
+
+
+@pytest.mark.parametrize("written", ["red<int, 3>", "red<int,3>", "red< int , 3 >", "_Z3redIiLi3EEvPT_"])
+def test_template_kernels_are_named_with_their_arguments(written: str) -> None:
+    names = {"_Z3redIiLi3EEvPT_": "red<int, 3>", "_Z3redIiLi4EEvPT_": "red<int, 4>"}
+    entries = "".join(f".entry {name}(.param .u64 x) {{ ret; }}\n" for name in names)
+    comment = f"// qdbg: launch red<int, 4><<<1, 2>>>(i32[1])\n// qdbg: launch {written}<<<1, 4>>>(i32[1])"
+    source = Source(Path("r.cu"), (), parse(HEADER + entries), {}, comment, names)
+    found = bind(source, launch_for(source, "red<int,3>"))
+    assert (found.kernel.name, found.block) == ("_Z3redIiLi3EEvPT_", (4, 1, 1))
+
+
 def test_expectation_within_ulps() -> None:
     """1.0 and its neighbour are 1 ulp apart, the two zeros none, NaN equals only NaN."""
     launch = bound(
@@ -230,7 +263,7 @@ BAD_TEXT = [
     ("launch k<<<1, 1>>>(a = )", "expected a number or an array"),
     ("launch k<<<1, 1>>>(a = 1 b = 2)", "expected `,` between arguments"),
     ("launch k<<<1, 1>>>(a = 1, a = 2)", "argument a is given twice"),
-    ("launch k<<<1, 1>>>() trailing", "`trailing` after the end of the statement"),
+    ("launch k<<<1, 1>>>() trailing", "`trailing` after the end of the comment"),
     ("expect out = i32[1]", "expect comes before any launch"),
 ]  # fmt: skip
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -33,6 +34,8 @@ __all__ = [
 
 #: The interpreter's memory: enough for any launch that a person debugs, small enough to allocate.
 _DEFAULT_MEMORY = 1 << 28
+#: Spaces that mean nothing in the name of a template kernel.
+_SPACES = re.compile(r"\s*([<>,:*&])\s*")
 #: Bytes of parameters that a kernel may have (CUDA C++ programming guide, "Function Parameters").
 _MOST_PARAMETERS = 32_764
 
@@ -101,9 +104,10 @@ def launch_for(source: Source, kernel: str | None = None) -> Launch:
     launches = parse_launches(source.text, str(source.path))
     if kernel is None and launches:
         return launches[0]
-    names = _names(source)
+    wanted = [f.name for f in _called(source, kernel)] if kernel else []
     for launch in launches:
-        if kernel in (launch.kernel, *(n for n, f in names if launch.kernel in (n, f.name))):
+        called = [f.name for f in _called(source, launch.kernel)] if launch.kernel else []
+        if launch.kernel == kernel or any(name in wanted for name in called):
             return launch
     return Launch(kernel=kernel, written=False)
 
@@ -156,6 +160,12 @@ def _names(source: Source) -> list[tuple[str, Function]]:
     return [(source.display_names.get(f.name, f.name), f) for f in source.ptx.kernels]
 
 
+def _called(source: Source, name: str) -> list[Function]:
+    """The kernels that a name stands for, as the source or the PTX has it; `k<int,3>` is `k<int, 3>`."""
+    wanted = _SPACES.sub(r"\1", name.strip())
+    return [f for shown, f in _names(source) if wanted in (_SPACES.sub(r"\1", shown), f.name)]
+
+
 def _kernel(source: Source, launch: Launch) -> Function:
     named = _names(source)
     where = launch.origin if launch.written else str(source.path)
@@ -166,7 +176,7 @@ def _kernel(source: Source, launch: Launch) -> Function:
         if len(named) == 1:
             return named[0][1]
         raise LaunchError(where, f"the file has {len(named)} kernels ({listing}); choose one with --kernel")
-    found = [f for name, f in named if launch.kernel in (name, f.name)]
+    found = _called(source, launch.kernel)
     if not found:
         raise LaunchError(where, f"there is no kernel {launch.kernel}; the file has {listing}")
     if len(found) > 1:

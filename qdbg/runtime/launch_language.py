@@ -22,7 +22,8 @@ from qdbg.runtime.values import ArraySpec, Scalar
 _T = TypeVar("_T")
 
 _COMMENT = re.compile(r"^\s*//\s*qdbg:(.*)$")
-_KERNEL = re.compile(r"[^\s(]+?(?=\s*<<<)")
+#: A name, perhaps with template arguments: `ns::k`, `k<int, 3>`.
+_KERNEL = re.compile(r"[^\s(<]+(?:\s*<(?!<).*?>)?(?=\s*<<<)")
 _KEYWORD = re.compile(r"\s*(launch|expect)\b")
 
 
@@ -168,12 +169,15 @@ def with_overrides(
 ) -> Launch:
     """The launch changed as --kernel, --grid, --block, --shared and --arg say (sizes as `X[,Y[,Z]]`).
 
-    An argument replaces the one of the same name or is added.  A changed launch keeps no expectations:
+    Sizes may stand in brackets.  An argument replaces the one of the same name or is added.  A changed launch keeps no expectations:
     they were written for other numbers.
     """
 
     def sizes(text: str, what: str) -> Dim3:
         option = f"--{what} {text}"
+        in_brackets = text.lstrip().startswith(("(", "dim3"))
+        if in_brackets:
+            return _entire(option, text, lambda s: s.dimensions(what))
         return _entire(option, text, lambda s: dim3(_list(s), what, option))
 
     changed = replace(
@@ -204,7 +208,7 @@ def _list(scanner: Scanner) -> list[int]:
 
 
 def _entire(origin: str, text: str, read: Callable[[Scanner], _T]) -> _T:
-    scanner = Scanner(text, origin)
+    scanner = Scanner(text, origin, "value")
     result = read(scanner)
     scanner.finish()
     return result

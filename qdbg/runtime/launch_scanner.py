@@ -39,10 +39,13 @@ def dim3(sizes: Sequence[int], what: str, origin: str) -> Dim3:
 
 
 class Scanner:
-    """Reads one statement from left to right; every error names the statement's place."""
+    """Reads one statement from left to right; every error names the statement's place.
 
-    def __init__(self, text: str, origin: str):
-        self.text, self.origin, self.position = text, origin, 0
+    `what` says what is being read: a comment, or an option's value.
+    """
+
+    def __init__(self, text: str, origin: str, what: str = "comment"):
+        self.text, self.origin, self.what, self.position = text, origin, what, 0
 
     def fail(self, message: str) -> LaunchError:
         """An error at the statement's place, to be raised."""
@@ -76,12 +79,12 @@ class Scanner:
     def rest(self) -> str:
         """The beginning of what is left, for messages."""
         rest = self.text[self.position :].strip()
-        return f"`{rest[:24]}`" if rest else "the end of the comment"
+        return f"`{rest[:24]}`" if rest else f"the end of the {self.what}"
 
     def finish(self) -> None:
         """Nothing may be left."""
         if self.text[self.position :].strip():
-            raise self.fail(f"{self.rest()} after the end of the statement; remove it")
+            raise self.fail(f"{self.rest()} after the end of the {self.what}; remove it")
 
     def whole(self) -> int:
         """Reads an integer."""

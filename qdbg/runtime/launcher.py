@@ -180,7 +180,8 @@ def choose_launch(source: Source, kernel: str | None, number: int | None) -> Lau
     if not 1 <= number <= len(launches):
         raise LaunchError(
             str(source.path),
-            f"--launch {number} is not there; the file's comments offer {len(launches)} launches",
+            f"--launch {number} is not there; the file's comments offer {len(launches)} "
+            f"launch{'' if len(launches) == 1 else 'es'}",
         )
     return launches[number - 1]
 
