@@ -169,8 +169,8 @@ def with_overrides(
 ) -> Launch:
     """The launch changed as --kernel, --grid, --block, --shared and --arg say (sizes as `X[,Y[,Z]]`).
 
-    Sizes may stand in brackets.  An argument replaces the one of the same name or is added.  A changed launch keeps no expectations:
-    they were written for other numbers.
+    Sizes may stand in brackets.  An argument replaces the one of the same name or is added.  A changed
+    launch keeps no expectations: they were written for other numbers.
     """
 
     def sizes(text: str, what: str) -> Dim3:
