@@ -53,6 +53,22 @@ def test_ptx_instructions_are_those_of_the_interpreter_alone(name: str) -> None:
     assert outcome.run(session).ptx_instructions == alone.instructions
 
 
+@pytest.mark.parametrize("name", ["dot.cu", "divergent/nested.cu"])
+def test_both_sides_of_a_view_agree_at_every_step(name: str) -> None:
+    """Also in lanes that left a loop whose counter lives in a uniform register."""
+    session = of_kernel(name)
+    while not session.ended:
+        view, busy = session.view(), session.trace.instruction.result
+        for row in view.registers:
+            mask = (1 << session.lockstep.width(row.name)) - 1
+            both = zip(row.machine, row.interpreter, strict=True)
+            known = [(m, i & mask) for m, i in both if m is not None and i is not None]
+            assert row.name == busy or all(m == i for m, i in known)
+            assert not any(row.differs)
+        session.step()
+    assert session.mismatch is None
+
+
 def test_report() -> None:
     session = fakes.session()
     result = outcome.run(session)

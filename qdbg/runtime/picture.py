@@ -139,7 +139,7 @@ class Painter:
                     tuple(reference),
                     tuple(m is not None and m != o for m, o in zip(machine, old, strict=True)),
                     tuple(
-                        name != busy and m is not None and r is not None and bool((m ^ r) & mask)
+                        session.mismatch is not None and name != busy and m is not None and r is not None and bool((m ^ r) & mask)
                         for m, r in zip(machine, reference, strict=True)
                     ),
                     tuple(stale),
@@ -179,8 +179,9 @@ class Painter:
             words = state.memory[first:last]
             arrays.append(
                 MemoryArray(
-                    name, address, dtype, words, reference[first:last].copy(), words != before[first:last]
-                )
+                    name, address, dtype, words, reference[first:last].copy(), words != before[first:last],
+                    session.mismatch is None,
+                )  # fmt: skip
             )
         if remember:
             self._memory_before = state.memory

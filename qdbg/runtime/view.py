@@ -61,8 +61,8 @@ class RegisterRow:
 
     place: the machine register that holds it (`v3`, `u5`), or `folded` where its value went straight
     into another instruction; live: its value can still be read; machine and interpreter: values by
-    lane, None where unknown; changed: since this lane was last stopped at; differs: the two disagree;
-    stale: the lane reads it no more, and the value is that of its last result token.
+    lane, None where unknown; changed: since this lane was last stopped at; differs: the two disagree, and
+    not only because one is ahead (there is a mismatch); stale: the lane reads it no more, and the value is that of its last result token.
     """
 
     name: str
@@ -78,7 +78,10 @@ class RegisterRow:
 
 @dataclass(frozen=True, eq=False)
 class MemoryArray:
-    """An array of the launch, as 32-bit words; `interpreter` has the same shape as `machine`."""
+    """An array of the launch, as 32-bit words; `interpreter` has the same shape as `machine`.
+
+    exact: no mismatch was found so far, so that words differ only where a store is in progress.
+    """
 
     name: str
     address: int
@@ -86,12 +89,13 @@ class MemoryArray:
     machine: NDArray[np.uint32]
     interpreter: NDArray[np.uint32]
     changed: NDArray[np.bool_]
+    exact: bool
 
     @property
     def differs(self) -> NDArray[np.bool_]:
         """Words in which machine and interpreter disagree."""
         different: NDArray[np.bool_] = self.machine != self.interpreter
-        return different
+        return different & (not self.exact)
 
 
 @dataclass(frozen=True)

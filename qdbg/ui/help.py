@@ -15,7 +15,11 @@ _KEY_NAMES = {
     "full_stop": ".", "colon": ":", "slash": "/", "question_mark": "?",
     "left_square_bracket": "[", "right_square_bracket": "]",
 }  # fmt: skip
-MARKS = "! changed   X differs from the interpreter   - inactive lane   · line without a pass of its own"
+MARKS = """\
+!  changed since the lane's last stop      X  differs from the interpreter
+-  inactive lane     (4)  the interpreter's value: the machine folded the register into its reader
+·  a line that costs no pass of its own: `s` still stops there, `n` and `c` go on to what does\
+"""
 
 
 def key_names(keys: tuple[str, ...]) -> str:
