@@ -6,7 +6,7 @@ import json
 import os
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -66,9 +66,8 @@ def verify(kernels: tuple[Path, ...], engine: str, jobs: int | None, max_passes:
     else:
         print_table(results, engine, seconds)
     sys.stdout.flush()
-    for result in results:
-        if result.error is not None:
-            click.echo(f"qdbg: {result.error}", err=True)
+    for sentence in (result.error for result in results if result.error is not None):
+        click.echo(f"qdbg: {sentence}", err=True)
     return status_of(results)
 
 
@@ -130,7 +129,7 @@ class Checker:
             return Verified(case.path, case.launch, status=int(status), error=_named(case, sentence))
 
 
-def run_suite(suite: list[Case], opener: Opener, check: Check, jobs: int) -> list[Verified]:
+def run_suite(suite: list[Case], opener: Callable[[], Verifier], check: Check, jobs: int) -> list[Verified]:
     """The results, in the order of the suite.  Raises Failure where no engine opens, or on ctrl+c."""
     from qdbg.runtime.suite import Verified
     from qdbg.runtime.workers import Died, Done, News, spread
@@ -232,9 +231,9 @@ def verdict(result: Verified) -> str:
     if result.status == Exit.UNSUPPORTED:
         return "unsupported" if result.trap else "no end"
     if result.endless:
-        return "exact, endless as expected"
+        return "exact so far, endless"
     if result.trap is not None:
-        return "exact, traps in both"
+        return "exact, trap included"
     return "exact, as expected" if result.expected else "exact"
 
 
@@ -258,7 +257,7 @@ def _bar(count: int) -> Iterator[Any]:
     bar: Bar = Progress(*columns, console=console, transient=True, disable=not console.is_terminal)
     start, read = time.monotonic(), dict[Any, int]()
     with bar:
-        task = bar.add_task("verify", total=count, rate="")
+        task = bar.add_task("verify", total=count, rate="opening the engine, which is compiled on first use,")
 
         def show(case: Case, tokens: int, done: bool) -> None:
             read[case] = max(read.get(case, 0), tokens)

@@ -25,7 +25,8 @@ import numpy as np
 
 from qdbg.compiler.machine.config import MachineConfig
 from qdbg.compiler.machine.vocabulary import Kind, Token
-from qdbg.runtime.launcher import LaunchOptions, open_engine, prepare
+from qdbg.runtime.launch_options import LaunchOptions
+from qdbg.runtime.launcher import open_engine, prepare
 from qdbg.runtime.workers import Died, Done, spread
 
 if TYPE_CHECKING:

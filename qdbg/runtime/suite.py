@@ -21,7 +21,8 @@ from qdbg.compiler.machine.config import MachineConfig
 from qdbg.compiler.machine.isa import Trap
 from qdbg.runtime.engine import Progress, Wrong
 from qdbg.runtime.launch import LaunchError, parse_launches
-from qdbg.runtime.launcher import LaunchOptions, Prepared, open_session, prepare
+from qdbg.runtime.launch_options import LaunchOptions
+from qdbg.runtime.launcher import Prepared, open_session, prepare
 from qdbg.runtime.outcome import PassLimit, run
 from qdbg.runtime.trace import Trace, TraceError
 from qdbg.runtime.view import Block, Mismatch, TrapReport

@@ -10,7 +10,7 @@ import multiprocessing
 import signal
 from collections import deque
 from collections.abc import Callable, Generator, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from multiprocessing.connection import Connection, wait
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
@@ -66,21 +66,26 @@ def spread(
     open_tools, work: what a process calls once, and for each item; both are pickled, as are items and
     results.  An exception of either of them is raised here.  When the iterator is closed, or an
     exception leaves it, the processes are killed at once: use `contextlib.closing`.
+
+    The second process starts when the first item is over.  What the first one has compiled is in the
+    compiler's cache by then; several that fill it at once would do the same work twice.
     """
     waiting = deque(items)
+    limit = 1
     workers: dict[Connection, _Worker[Item]] = {}
     try:
         while waiting or workers:
-            while waiting and len(workers) < jobs:
+            while waiting and len(workers) < limit:
                 connection, process = _start(open_tools, work)
-                workers[connection] = _Worker(process, waiting.popleft())
-                connection.send(workers[connection].item)
+                workers[connection] = worker = _Worker(process, waiting.popleft())
+                _send(connection, worker.item)
             ready = wait(list(workers))
             for connection in [c for c in workers if c in ready]:
                 worker = workers[connection]
                 try:
                     kind, content = connection.recv()
                 except (EOFError, OSError):
+                    limit = jobs
                     del workers[connection]
                     worker.process.join()
                     yield Died(worker.item, _cause(worker.process.exitcode))
@@ -91,10 +96,11 @@ def spread(
                     case "error":
                         raise content
                     case _:
+                        limit = jobs
                         finished = worker.item
                         if waiting:
                             worker.item = waiting.popleft()
-                            connection.send(worker.item)
+                            _send(connection, worker.item)
                         else:
                             del workers[connection]
                             worker.process.kill()  # it has nothing to save, and tearing torch down takes time
@@ -112,6 +118,12 @@ def _start(open_tools: Callable[[], Any], work: Callable[..., Any]) -> tuple[Con
         process.start()
     there.close()  # else its end would not be noticed here
     return here, process
+
+
+def _send(connection: Connection, item: Any) -> None:
+    """Hand an item over.  That its process is gone shows when the result is waited for."""
+    with suppress(OSError):
+        connection.send(item)
 
 
 @contextmanager

@@ -1,0 +1,95 @@
+"""`qdbg bench`: its arithmetic, and that a quick run measures what it promises."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from qdbg.cli import main
+from qdbg.compiler.machine.config import NANO
+from qdbg.compiler.machine.vocabulary import Kind
+from qdbg.runtime.bench import alone, fit, peak_memory, rates
+from qdbg.runtime.emulator import Emulator
+from qdbg.runtime.launcher import LaunchOptions, prepare
+
+DOT = Path(__file__).parent.parent / "kernels" / "dot.cu"
+
+
+def test_fit_of_three_points() -> None:
+    """By hand: means 1 and 2/3; slope 1/2; the residuals leave a quarter of the variance."""
+    line = fit([(0, 0), (1, 1), (2, 1)])
+    assert (line.slope, line.intercept, line.r2) == pytest.approx((1 / 2, 1 / 6, 3 / 4))
+
+
+@given(st.integers(-1000, 1000), st.integers(-1000, 1000), st.sets(st.integers(0, 10**6), min_size=2))
+def test_fit_of_a_line_is_the_line(slope: int, intercept: int, xs: set[int]) -> None:
+    line = fit([(x, slope * x + intercept) for x in xs])
+    assert line.slope == pytest.approx(slope, abs=1e-6)
+    assert line.r2 == pytest.approx(1)
+
+
+def test_the_ratio_is_of_slices_side_by_side() -> None:
+    """The machine slows down tenfold: the rates' medians are anybody's guess, the ratio stays."""
+    fast, slow = iter([100.0, 10.0, 100.0]), iter([50.0, 5.0, 50.0])
+    found = rates({"fast": lambda: next(fast), "slow": lambda: next(slow)}, 3)
+    assert found.ratio == 2
+    assert found.each == {"fast": 100, "slow": 50}
+
+
+def held(size: int) -> int | None:
+    """Peak memory with an array of so many bytes, every page of which is touched."""
+    content = np.ones(size, np.uint8)
+    return peak_memory() if content.any() else None
+
+
+def test_memory_is_of_a_fresh_process() -> None:
+    """An array of 200 MB shows; what this process has held before does not."""
+    held(600_000_000)
+    little, much = alone(held, 1), alone(held, 200_000_000)
+    assert 200e6 < much - little < 230e6
+    assert little < 300e6
+
+
+@pytest.mark.stock
+def test_quick_report(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as exit_:
+        main(["bench", str(DOT), "--quick", "--json"])
+    report = json.loads(capsys.readouterr().out)
+    assert exit_.value.code == 0
+    for engine in ("sparse", "stock"):
+        for rate in ("passes_per_s", "prefill_tokens_per_s", "verify_tokens_per_s"):
+            assert report[engine][rate] > 0
+    assert report["verify"]["passes_per_s"] == report["sparse"]["verify_tokens_per_s"]
+    assert report["ratio"].keys() == {"passes", "prefill", "verify"}
+    assert min(report["ratio"].values()) > 1  # what is sparse for, otherwise
+    assert 0 < report["first_paint_s"] < 60
+    assert report["build_s"] > 0
+    checkpoint = report["checkpoint"]
+    assert checkpoint["layers"] > 1
+    assert checkpoint["nonzeros"] < checkpoint["bytes"] / 2  # two bytes a weight, most of them 0
+    assert report["stock"]["memory_bytes"] > checkpoint["bytes"]  # it holds every weight
+    assert report["machine"]["cores"] > 0
+    assert [(k["kernel"], k["launch"]) for k in report["kernels"]] == [("dot", 1), ("dot", 2)]
+    for entry in report["kernels"]:
+        assert entry["tokens"] == tokens_of(entry["launch"])
+    assert report["tokens"]["total"] == sum(k["tokens"] for k in report["kernels"])
+    assert report["tokens"]["total"] == sum(report["tokens"]["kinds"].values())
+    assert report["tokens"]["kinds"]["end"] == 2
+    sizes = [point["tokens"] for point in report["growth"]["points"]]
+    assert sizes == sorted(set(sizes))
+    assert report["growth"]["slope"] > 0
+
+
+def tokens_of(launch: int) -> int:
+    """How many tokens the architecture generates."""
+    image = prepare(DOT, LaunchOptions(number=launch)).image
+    engine = Emulator(NANO)
+    token = engine.prefill(image.ids)
+    while image.vocabulary.token(token).kind is not Kind.END:
+        token = engine.step()
+    return engine.passes
