@@ -7,7 +7,8 @@ from pathlib import Path
 import click
 
 from qdbg.cli.options import kernel_argument, launch_options
-from qdbg.runtime.launcher import Image, LaunchOptions, Prepared
+from qdbg.runtime.launch_options import LaunchOptions
+from qdbg.runtime.launcher import Image, Prepared
 
 
 @click.command("compile")

@@ -11,7 +11,7 @@ import click
 
 from qdbg.cli.failure import Failure, describe
 from qdbg.cli.options import engine_option, kernel_argument, launch_options, max_passes_option
-from qdbg.runtime.launcher import LaunchOptions
+from qdbg.runtime.launch_options import LaunchOptions
 
 if TYPE_CHECKING:
     from qdbg.runtime.session import Session

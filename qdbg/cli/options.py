@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from qdbg.cli.failure import Failure
-from qdbg.runtime.launcher import LaunchOptions
+from qdbg.runtime.launch_options import LaunchOptions
 
 #: What the debugger and `run` use when nobody says otherwise.
 DEFAULT_ENGINE = "sparse"

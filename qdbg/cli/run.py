@@ -16,7 +16,8 @@ from qdbg.cli.failure import Exit, Failure
 from qdbg.cli.options import engine_option, json_option, kernel_argument, launch_options, max_passes_option
 from qdbg.cli.progress import progress_line, tell_note
 from qdbg.compiler.machine.config import MEMORY_BASE, NANO
-from qdbg.runtime.launcher import LaunchOptions, Prepared, open_engine, open_session, prepare
+from qdbg.runtime.launch_options import LaunchOptions
+from qdbg.runtime.launcher import Prepared, open_engine, open_session, prepare
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -11,7 +11,8 @@ import click
 from qdbg.cli.failure import Exit, Failure
 from qdbg.cli.options import kernel_argument, launch_options, max_passes_option
 from qdbg.cli.progress import progress_line, tell_note
-from qdbg.runtime.launcher import LaunchOptions, Prepared
+from qdbg.runtime.launch_options import LaunchOptions
+from qdbg.runtime.launcher import Prepared
 
 
 @click.command()

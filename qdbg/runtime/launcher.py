@@ -25,28 +25,12 @@ from qdbg.runtime.launch import (
     parse_launches,
     with_overrides,
 )
+from qdbg.runtime.launch_options import LaunchOptions
 
 if TYPE_CHECKING:
     from qdbg.compiler.source import Source
     from qdbg.runtime.checkpoints import Checkpoint
     from qdbg.runtime.session import Session
-
-
-@dataclass(frozen=True)
-class LaunchOptions:
-    """What a person asks for where it differs from what the file says.
-
-    number: which of the file's launches, from 1; grid, block: `X[,Y[,Z]]`; shared: bytes; arguments:
-    (name, value as in a launch comment); opt: how hard the CUDA compiler optimises, 3, 1 or 0.
-    """
-
-    kernel: str | None = None
-    number: int | None = None
-    grid: str | None = None
-    block: str | None = None
-    shared: int | None = None
-    arguments: tuple[tuple[str, str], ...] = ()
-    opt: int = 3
 
 
 @dataclass(frozen=True, eq=False)
