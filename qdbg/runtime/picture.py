@@ -108,6 +108,8 @@ class Painter:
         lanes = int(np.count_nonzero(session.trace.exists))
         at = [self._live_at(lane) for lane in range(lanes)]
         pending = self._pending()
+        # As long as there is no mismatch, one of the two is merely ahead of the other.
+        compared = session.mismatch is not None
         busy = session.trace.instruction.result if not session.ended else None
         rows = []
         for name in self._names:
@@ -139,7 +141,7 @@ class Painter:
                     tuple(reference),
                     tuple(m is not None and m != o for m, o in zip(machine, old, strict=True)),
                     tuple(
-                        session.mismatch is not None and name != busy and m is not None and r is not None and bool((m ^ r) & mask)
+                        compared and name != busy and m is not None and r is not None and bool((m ^ r) & mask)
                         for m, r in zip(machine, reference, strict=True)
                     ),
                     tuple(stale),
@@ -177,12 +179,9 @@ class Painter:
         for name, address, size, dtype in pieces:
             first, last = (address - MEMORY_BASE) // 4, (address - MEMORY_BASE + size + 3) // 4
             words = state.memory[first:last]
-            arrays.append(
-                MemoryArray(
-                    name, address, dtype, words, reference[first:last].copy(), words != before[first:last],
-                    session.mismatch is None,
-                )  # fmt: skip
-            )
+            expected, changed = reference[first:last].copy(), words != before[first:last]
+            exact = session.mismatch is None
+            arrays.append(MemoryArray(name, address, dtype, words, expected, changed, exact))
         if remember:
             self._memory_before = state.memory
         return tuple(arrays)
