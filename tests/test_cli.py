@@ -53,9 +53,9 @@ def test_run_json_has_every_promised_key(qdbg: Run, engine: str) -> None:
     report = json.loads(out)
     assert status == 0
     assert report.keys() == {
-        "kernel", "engine", "checkpoint_sha256", "grid", "block", "lanes", "layers", "prompt_tokens",
-        "tokens", "passes", "ptx_instructions", "seconds", "exact", "mismatches", "expected", "trap",
-        "outputs",
+        "kernel", "engine", "checkpoint_sha256", "grid", "block", "lanes", "layers", "hidden",
+        "prompt_tokens", "tokens", "passes", "ptx_instructions", "seconds", "exact", "mismatches",
+        "expected", "trap", "outputs",
     }  # fmt: skip
     assert (report["kernel"], report["engine"]) == ("dot", engine)
     assert (report["grid"], report["block"], report["lanes"]) == ([1, 1, 1], [4, 1, 1], 32)
@@ -134,6 +134,17 @@ def test_prompts_differ_only_in_the_argument_that_was_changed() -> None:
     other = prepare(DOT, LaunchOptions(arguments=(("a", "i32[1, 2, 4]"),))).image.ids
     assert len(one) == len(other)
     assert sum(a != b for a, b in zip(one, other, strict=True)) == 1
+
+
+@pytest.mark.parametrize("arguments", [("help",), ("help", "run")])
+def test_help_is_a_command_too(qdbg: Run, arguments: tuple[str, ...]) -> None:
+    _, wanted = qdbg(*arguments[1:], "--help")
+    assert "Usage: qdbg" in wanted
+    assert qdbg(*arguments) == (0, wanted)
+
+
+def test_help_has_room_for_every_summary(qdbg: Run) -> None:
+    assert "..." not in qdbg("--help")[1].partition("Commands:")[2]
 
 
 def test_version_is_printed_at_once() -> None:

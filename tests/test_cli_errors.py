@@ -62,8 +62,13 @@ def add(tmp_path: Path) -> Path:
 
 @pytest.mark.parametrize("command", [["run"], ["compile"], ["prompt", "-o", "p.json"], []])
 def test_missing_file(qdbg: Run, command: list[str]) -> None:
+    """The wording is the same everywhere."""
     head, rest = command[:1], command[1:]
-    assert_fails(qdbg(*head, "nowhere.cu", *rest), 2, "nowhere.cu")
+    assert qdbg(*head, "nowhere.cu", *rest) == (2, "", "qdbg: nowhere.cu: there is no such file\n")
+
+
+def test_missing_tokens(qdbg: Run, add: Path) -> None:
+    assert qdbg("decode", "add.cu", "no.json") == (2, "", "qdbg: no.json: there is no such file\n")
 
 
 @pytest.mark.parametrize("command", [["run"], ["compile"], []])
@@ -225,7 +230,18 @@ def test_json_failures_are_objects_too(qdbg: Run, add: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "content", ["", "{", "[]", '{"new_ids": 3}', '{"new_ids": ["a"]}', '{"new_ids": [99999999]}']
+    "content",
+    [
+        "",
+        "{",
+        "[]",
+        "[" * 100_000,
+        '{"new_ids": 3}',
+        '{"new_ids": ["a"]}',
+        '{"new_ids": [99999999]}',
+        '{"new_ids": [-1]}',
+    ],
+    ids=range(8),
 )
 def test_decode_refuses_what_is_no_generation(qdbg: Run, add: Path, tmp_path: Path, content: str) -> None:
     (tmp_path / "tokens.json").write_text(content)
@@ -234,6 +250,10 @@ def test_decode_refuses_what_is_no_generation(qdbg: Run, add: Path, tmp_path: Pa
 
 def test_unwritable_output(qdbg: Run, add: Path, tmp_path: Path) -> None:
     assert_fails(qdbg("build", "-o", str(add / "inside")), 2, "add.cu")
+
+
+def test_build_spares_a_folder_of_someone_elses(qdbg: Run, add: Path) -> None:
+    assert_fails(qdbg("build", "-o", "."), 2, "no checkpoint", "-o")
 
 
 def test_unwritable_cache(qdbg: Run, add: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,77 +1,39 @@
-"""The `qdbg` command.
-
-Subcommands are imported when they are asked for, and they import the compiler and the engines when
-they run, so `qdbg --version` costs no more than click does.
-"""
+"""The `qdbg` command."""
 
 from __future__ import annotations
 
 import sys
-from importlib import import_module
-from typing import Any, NoReturn
+from typing import NoReturn
 
-import click
-
-from qdbg import __version__
-from qdbg.cli.failure import describe, report
-
-#: Subcommand -> "module:object" of its click command.
-COMMANDS = {
-    "debug": "qdbg.cli.debug:debug",
-    "run": "qdbg.cli.run:run",
-    "compile": "qdbg.cli.compile:compile_",
-    "prompt": "qdbg.cli.tokens:prompt",
-    "decode": "qdbg.cli.tokens:decode",
-    "build": "qdbg.cli.build:build",
-    "verify": "qdbg.cli.verify:verify",
-    "bench": "qdbg.cli.bench:bench",
-    "doctor": "qdbg.cli.doctor:doctor",
-}
-#: What the group itself understands; anything else that is not a subcommand opens the debugger.
-OWN_OPTIONS = ("--help", "-h", "--version")
-
-
-class Commands(click.Group):
-    """Subcommands by name, imported on use; `debug` is the one that need not be named."""
-
-    def list_commands(self, ctx: click.Context) -> list[str]:
-        return list(COMMANDS)
-
-    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        if cmd_name not in COMMANDS:
-            return None
-        module, _, name = COMMANDS[cmd_name].partition(":")
-        command: click.Command = getattr(import_module(module), name)
-        return command
-
-    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        if args and args[0] not in COMMANDS and args[0] not in OWN_OPTIONS:
-            args = ["debug", *args]
-        return super().parse_args(ctx, args)
-
-
-@click.group(
-    cls=Commands,
-    context_settings={"help_option_names": ["-h", "--help"]},
-    options_metavar="",
-    subcommand_metavar="KERNEL [LAUNCH] | COMMAND ...",
-)
-@click.version_option(__version__, prog_name="qdbg")
-def cli() -> None:
-    """Debug CUDA kernels that run inside a transformer's weights.
-
-    `qdbg KERNEL` opens the debugger on a .cu or .ptx file.
-    """
+from qdbg.cli import process
 
 
 def main(arguments: list[str] | None = None) -> NoReturn:
-    """Run the command line and exit; every failure ends as one sentence on stderr."""
-    arguments = sys.argv[1:] if arguments is None else arguments
+    """Run the command line and exit; every failure ends as one sentence on stderr.
+
+    Without arguments they are the process's, and so are its streams and signals.
+    """
+    if arguments is not None:
+        sys.exit(_run(arguments))
     try:
-        status: Any = cli.main(arguments, prog_name="qdbg", standalone_mode=False)
-    except BrokenPipeError:
-        sys.stderr.close()  # the reader of a pipe left: nobody wants to hear about it
-        sys.exit(0)
+        process.own()
+        status = _run(sys.argv[1:])
+    except KeyboardInterrupt:
+        # Where no command was there to report it: while modules load, or while a report is written.
+        sys.stderr.write("qdbg: interrupted\n")
+        status = process.INTERRUPTED
+    process.leave(status)
+
+
+def _run(arguments: list[str]) -> int:
+    """The exit status."""
+    # Loading takes its time, and ctrl+c must end with a sentence from the start.
+    from qdbg.cli.failure import describe, report
+    from qdbg.cli.group import cli
+
+    try:
+        status = cli.main(arguments, prog_name="qdbg", standalone_mode=False)
+        sys.stdout.flush()
     except Exception as error:
-        sys.exit(report(*describe(error), as_json="--json" in arguments))
-    sys.exit(status if isinstance(status, int) else 0)
+        return report(*describe(error), as_json="--json" in arguments)
+    return status if isinstance(status, int) else 0

@@ -27,10 +27,13 @@ DTYPES = (CACHED, "float32")
 @click.option(
     "-o", "directory", type=click.Path(path_type=Path), metavar="DIR", help="Where, if not the cache."
 )
-@click.option("--dtype", type=click.Choice(DTYPES), default=CACHED, show_default=True)
+@click.option("--dtype", type=click.Choice(DTYPES), default=CACHED, show_default=True, help="Of the weights.")
 @json_option
 def build(target: str, directory: Path | None, dtype: str, as_json: bool) -> None:
-    """Compile the GPU to weights: a checkpoint that transformers loads as it is.  Prints its folder."""
+    """Compile the GPU to weights, and print their folder.
+
+    The result is a checkpoint that transformers loads as it is.
+    """
     if target != "nano":
         raise Failure(f"there is no target {target}; this version builds nano")
     if directory is None and dtype != CACHED:

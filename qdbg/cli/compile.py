@@ -16,9 +16,10 @@ from qdbg.runtime.launcher import Image, Prepared
 @launch_options
 @click.option("--emit", type=click.Choice(["ptx", "machine", "prompt"]), default="machine", show_default=True)
 def compile_(kernel: Path, launch: LaunchOptions, emit: str) -> None:
-    """Show a stage of the compiler: PTX, machine code with its PTX, or the prompt.
+    """Show a stage of the compiler.
 
-    Machine code and prompt depend on the launch's geometry, PTX does not.
+    That is the PTX, the machine code between its PTX, or the prompt's tokens.  Machine code and prompt
+    depend on the launch's geometry, PTX does not.
     """
     if emit == "ptx":
         from qdbg.compiler.source import load_module

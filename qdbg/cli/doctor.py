@@ -38,7 +38,10 @@ class Finding:
 @click.command()
 @json_option
 def doctor(as_json: bool) -> int:
-    """Say what works on this machine, and why not; the exit status is 1 if something needed is missing."""
+    """Say what works on this machine, and why not.
+
+    The exit status is 1 if something that is needed is missing.
+    """
     findings = [finding for check in CHECKS for finding in check()]
     works = all(finding.ok is not False for finding in findings)
     if as_json:

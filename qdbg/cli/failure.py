@@ -62,11 +62,19 @@ def describe(error: Exception) -> tuple[str, Exit]:
     if (status := _status_of(error)) is not None:
         return str(error), status
     if isinstance(error, OSError):
-        return f"{error.filename}: {error.strerror}" if error.filename else str(error), Exit.USAGE
+        return _file_sentence(error), Exit.USAGE
     if os.environ.get("QDBG_TRACEBACK"):
         traceback.print_exception(error)
     what = f"{type(error).__name__}: {error}".rstrip(": ")
     return f"internal error, please report it (QDBG_TRACEBACK=1 shows where): {what}", Exit.USAGE
+
+
+def _file_sentence(error: OSError) -> str:
+    """What is wrong with a file, in the words of `compiler.source`."""
+    if error.filename is None:
+        return error.strerror or str(error)
+    reasons = {FileNotFoundError: "there is no such file", IsADirectoryError: "this is a directory"}
+    return f"{error.filename}: {reasons.get(type(error), error.strerror)}"
 
 
 def _status_of(error: Exception) -> Exit | None:

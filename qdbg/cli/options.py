@@ -78,7 +78,8 @@ def engine_option(command: Command) -> Command:
         show_default=True,
         metavar="|".join(ENGINES),
         callback=_engine,
-        help="What runs the launch: transformers as installed, or the PTX interpreter without a model.",
+        help="What runs the launch: our executor that skips the weights' zeros, transformers as installed, "
+        "or the PTX interpreter without a model.",
     )
     return option(command)
 
@@ -93,6 +94,7 @@ def max_passes_option(command: Command) -> Command:
     option = click.option(
         "--max-passes",
         type=click.IntRange(min=1),
+        metavar="N",
         default=DEFAULT_MAX_PASSES,
         show_default=True,
         help="Give up after this many forward passes (interpreter: PTX instructions).",

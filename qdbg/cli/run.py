@@ -24,6 +24,9 @@ if TYPE_CHECKING:
 
     from qdbg.cli.verdict import Verdict
 
+#: What the interpreter has nothing to say about.
+_NO_MODEL = ("checkpoint_sha256", "layers", "hidden", "prompt_tokens", "tokens", "passes", "exact")
+
 
 @click.command()
 @kernel_argument
@@ -32,7 +35,10 @@ if TYPE_CHECKING:
 @max_passes_option
 @json_option
 def run(kernel: Path, launch: LaunchOptions, engine: str, max_passes: int, as_json: bool) -> int:
-    """Run one launch to its end and say what came out, compared with the interpreter."""
+    """Run one launch to its end, headless.
+
+    Prints the arrays that it wrote; compares with the interpreter and with what the file expects.
+    """
     report, (sentence, status) = run_launch(kernel, launch, engine, max_passes)
     if as_json:
         click.echo(json.dumps(report | ({"error": sentence} if sentence else {})))
@@ -78,6 +84,7 @@ def _generate(prepared: Prepared, engine_name: str, max_passes: int) -> tuple[di
     model = {
         "checkpoint_sha256": checkpoint.sha256 if checkpoint else None,
         "layers": checkpoint.layers if checkpoint else None,
+        "hidden": checkpoint.hidden if checkpoint else None,
     }
     report = {"kernel": prepared.kernel, **model, **outcome.report(session, result)}
     return report, judge(prepared, result, session.trace, engine.state().memory)
@@ -112,7 +119,7 @@ def _interpret(prepared: Prepared, limit: int) -> tuple[dict[str, Any], Verdict]
     report = {
         "kernel": prepared.kernel,
         "engine": "interpreter",
-        **dict.fromkeys(("checkpoint_sha256", "layers", "prompt_tokens", "tokens", "passes", "exact")),
+        **dict.fromkeys(_NO_MODEL),
         "grid": list(prepared.bound.grid),
         "block": list(prepared.bound.block),
         "lanes": 32,

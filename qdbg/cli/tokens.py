@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from qdbg.cli.failure import Exit, Failure
-from qdbg.cli.options import kernel_argument, launch_options, max_passes_option
+from qdbg.cli.options import DEFAULT_MAX_PASSES, kernel_argument, launch_options
 from qdbg.cli.progress import progress_line, tell_note
 from qdbg.runtime.launch_options import LaunchOptions
 from qdbg.runtime.launcher import Prepared
@@ -18,10 +18,22 @@ from qdbg.runtime.launcher import Prepared
 @click.command()
 @kernel_argument
 @launch_options
-@max_passes_option
-@click.option("-o", "output", type=click.Path(path_type=Path), required=True, metavar="FILE.json")
+@click.option(
+    "--max-passes",
+    type=click.IntRange(min=1),
+    metavar="N",
+    default=DEFAULT_MAX_PASSES,
+    show_default=True,
+    help="The prompt's max_new_tokens: where generation stops if the launch does not end.",
+)
+@click.option(
+    "-o", "output", type=click.Path(path_type=Path), required=True, metavar="FILE.json", help="Where."
+)
 def prompt(kernel: Path, launch: LaunchOptions, max_passes: int, output: Path) -> None:
-    """Write a launch as a prompt, with the checkpoint (built if need be) that it is for."""
+    """Write a launch as a prompt, for a model without qdbg.
+
+    The file also names the checkpoint that it is for, which is built if need be.
+    """
     from qdbg.compiler.machine.vocabulary import Kind, Token
     from qdbg.runtime.checkpoints import find_or_build
     from qdbg.runtime.launcher import prepare
@@ -39,7 +51,12 @@ def prompt(kernel: Path, launch: LaunchOptions, max_passes: int, output: Path) -
         "kernel": prepared.kernel,
         "launch": prepared.title,
     }
-    output.write_text(json.dumps(content) + "\n")
+    try:
+        output.write_text(json.dumps(content) + "\n")
+    except OSError as error:
+        raise Failure(
+            f"{output}: the prompt cannot be written: {error.strerror}; name another file"
+        ) from None
 
 
 @click.command()
@@ -47,9 +64,11 @@ def prompt(kernel: Path, launch: LaunchOptions, max_passes: int, output: Path) -
 @launch_options
 @click.argument("file", type=click.Path(path_type=Path), metavar="FILE.json")
 def decode(kernel: Path, launch: LaunchOptions, file: Path) -> int:
-    """Print the results that generated tokens (stock_generate.py's output) stand for.
+    """Print the results that generated tokens stand for.
 
-    They come from the tokens alone: no engine runs, see `qdbg.runtime.replay`.
+    FILE.json holds them as "new_ids", see README.  The results come from the tokens alone: no engine
+    runs, see `qdbg.runtime.replay`.  Tokens do not say which launch they were generated for; name the
+    same one as for the prompt.
     """
     from qdbg.runtime.launcher import prepare
 
@@ -62,13 +81,15 @@ def decode(kernel: Path, launch: LaunchOptions, file: Path) -> int:
 def _read_generation(file: Path) -> list[int]:
     try:
         content = json.loads(file.read_text())
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise Failure(f"{file}: not JSON ({error}); give the output of stock_generate.py") from None
     ids = content.get("new_ids") if isinstance(content, dict) else None
     if not isinstance(ids, list) or not all(type(i) is int for i in ids):
         raise Failure(
             f'{file}: there is no list of token ids "new_ids"; give the output of stock_generate.py'
         )
+    if min(ids, default=0) < 0:
+        raise Failure(f"{file}: {min(ids)} is no token id, they count from 0")
     return ids
 
 
