@@ -32,7 +32,8 @@ def debug(kernel: Path, launch: LaunchOptions, engine: str, max_passes: int) -> 
     # The file is read here, so that a wrong name ends before a screen opens.  All else is slower and
     # happens behind the first picture, complaints about the file's content included.
     lines = tuple(kernel.read_text(encoding="utf-8-sig", errors="replace").splitlines())
-    if not (sys.stdin.isatty() and sys.stdout.isatty()):
+    # A stream that was closed before the start is None.
+    if not all(stream is not None and stream.isatty() for stream in (sys.stdin, sys.stdout)):
         raise Failure(f"the debugger needs a terminal; without one: qdbg run {kernel}")
     from qdbg.ui import run_debugger
 

@@ -104,6 +104,18 @@ class Execution:
             return None
         return self.lockstep.position(self.trace.lanes, anchor), anchor
 
+    def standing(self) -> tuple[int | None, int | None]:
+        """(PTX instruction that comes next or trapped, the one to look at); None if there is none."""
+        at, trap = self.position(), self.trace.trap
+        next_ = at[0] if at is not None else self.map.anchor[trap[2]] if trap is not None else None
+        if self.state is State.MISMATCH and self.mismatch is not None:
+            lines = (i.index for i in self.kernel.body if i.line == self.mismatch.line)
+            return next_, next(lines, next_)
+        if next_ is None:
+            works = (self.map.anchor[event.pc] for event in reversed(self.recent))
+            return None, next((a for a in works if a is not None), None)
+        return next_, next_
+
     def trap(self) -> TrapReport | None:
         """Where and why the launch trapped, if it did."""
         if self.trace.trap is None:

@@ -44,13 +44,13 @@ class Painter:
         """The picture at this stop."""
         session = self._session
         state = session.engine.state()
-        at = session.position()
-        index = at[0] if at is not None else None
+        index, place = session.standing()
         trace, lockstep = session.trace, session.lockstep
         active = np.zeros(len(trace.exists), np.bool_)
         if not session.ended:
             active = trace.lanes
-        cuda_line = session.source.cuda_line(session.kernel.body[index]) if index is not None else None
+        line, cuda_line = self._lines(index)
+        seen_line, seen_cuda_line = self._lines(place)
         fronts = tuple((session.kernel.body[at].line, mask) for at, mask in lockstep.fronts())
         return View(
             title=session.title,
@@ -62,8 +62,10 @@ class Painter:
             instructions=lockstep.issued,
             pc=trace.pc,
             machine=str(trace.instruction).rstrip("- "),
-            line=session.kernel.body[index].line if index is not None else None,
+            line=line,
             cuda_line=cuda_line,
+            place=seen_line,
+            cuda_place=seen_cuda_line,
             grid=session.bound.grid,
             block_dim=session.bound.block,
             block=trace.block,
@@ -80,6 +82,13 @@ class Painter:
             breakpoints=session.breakpoints.all(),
             covered=session.map.free_lines,
         )
+
+    def _lines(self, index: int | None) -> tuple[int | None, int | None]:
+        """PTX and CUDA line of a PTX instruction."""
+        if index is None:
+            return None, None
+        instruction = self._session.kernel.body[index]
+        return instruction.line, self._session.source.cuda_line(instruction)
 
     def describe(self, name: str) -> str:
         """A register in every lane, or an array, as one line of text."""

@@ -148,6 +148,11 @@ class Session(Execution):
             return f"the launch is over ({self.status})"
         self._history.append(self.moment())
         self.run(operation, status)
+        # What went wrong is looked at in the lane where it did.
+        if self.state is State.TRAPPED and self.trace.trap is not None:
+            self.focus = self.trace.trap[0]
+        elif self.state is State.MISMATCH and self.mismatch is not None and self.mismatch.lane is not None:
+            self.focus = self.mismatch.lane
         return ""
 
     def _run_to(

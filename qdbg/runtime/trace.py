@@ -176,7 +176,7 @@ def meaning(event: Event, type_: str = "b32") -> str:
         case Kind.PC:
             return f"go to {token.value}"
         case Kind.MORE:
-            return f"{who:4} {name}: low bits {token.value:#x}"
+            return f"{who:4} {name} low {token.value:#x}"
         case Kind.RESULT | Kind.LAST:
             return f"{who:4} {name} = {show(event.value, type_)}"
         case Kind.BIT:

@@ -61,8 +61,9 @@ class RegisterRow:
 
     place: the machine register that holds it (`v3`, `u5`), or `folded` where its value went straight
     into another instruction; live: its value can still be read; machine and interpreter: values by
-    lane, None where unknown; changed: since this lane was last stopped at; differs: the two disagree, and
-    not only because one is ahead (there is a mismatch); stale: the lane reads it no more, and the value is that of its last result token.
+    lane, None where unknown; changed: since this lane was last stopped at; differs: the two disagree,
+    and not only because one is ahead (there is a mismatch); stale: the lane reads it no more, and the
+    value is that of its last result token.
     """
 
     name: str
@@ -128,9 +129,10 @@ class TrapReport:
 class View:
     """One stop.
 
-    line, cuda_line: 1-based source lines of the next PTX instruction; active: lanes that run it;
-    fronts: (PTX line, lane mask) of every group of lanes; covered: PTX lines that cost no pass;
-    tokens: the newest ones, oldest first; passes, instructions: made so far.
+    line, cuda_line: 1-based source lines of the next PTX instruction, or of the one that trapped;
+    place, cuda_place: the same, but at a mismatch its line, and at the end that of the last work;
+    active: lanes that run; fronts: (PTX line, lane mask) of every group of lanes; covered: PTX lines that
+    cost no pass; tokens: the newest ones, oldest first; passes, instructions: made so far.
     """
 
     title: str
@@ -144,6 +146,8 @@ class View:
     machine: str
     line: int | None
     cuda_line: int | None
+    place: int | None
+    cuda_place: int | None
     grid: Block
     block_dim: Block
     block: Block

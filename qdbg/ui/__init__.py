@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import sys
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
@@ -29,14 +31,16 @@ def run_debugger(
     from qdbg.ui.app import DebuggerApp
 
     app = DebuggerApp(open_session, title, lines, language, describe)
-    status = app.run()
+    app.run()
+    status = app.status
+    if app.error is not None:
+        # The screen is closed: now the sentence can stay where the user looks.
+        sentence, status = describe(app.error)
+        print(f"qdbg: {sentence}", file=sys.stderr)
     if not app.runner.join(_PATIENCE):
         # The thread is inside something that cannot be interrupted, the import of a library for
         # instance.  Nothing of the session outlives the process, so it need not be waited for.
-        import os
-        import sys
-
         sys.stdout.flush()
         sys.stderr.flush()
-        os._exit(app.status)
-    return app.status if status is None else status
+        os._exit(status)
+    return status

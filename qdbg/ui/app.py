@@ -17,6 +17,7 @@ from textual.binding import Binding, BindingType
 from textual.containers import Horizontal, Vertical
 from textual.geometry import Size
 from textual.reactive import reactive
+from textual.widget import Widget
 from textual.widgets import Static
 
 from qdbg.runtime.breakpoints import BreakpointError
@@ -79,9 +80,11 @@ class DebuggerApp(App[int]):
         self.session: Session | None = None
         self.runner = runner.Runner(open_session, self.post_message)
         self.status = 0  #: exit status as far as is known
+        self.error: Exception | None = None  #: what kept the session from opening, or ended the app
         self.desk: Desk = Desk({"ptx": (), "cuda": (), language: lines}, id="body")
         self._early: list[tuple[int, bool]] = []  # breakpoints asked for before the session was open
         self._shape: Size | None = None
+        self._before_prompt: Widget | None = None  # what had the focus when the prompt opened
 
     # -- widgets --------------------------------------------------------------------------------------
 
@@ -161,7 +164,7 @@ class DebuggerApp(App[int]):
         """Show the sentence; without a session it decides the exit status."""
         sentence, status = self.describe(message.error)
         if message.opening:
-            self.status = status
+            self.status, self.error = status, message.error
             self.query_one(StatusLine).activity = Activity("", failed=True)
             self._say(f"{sentence}  (q leaves)", bad=True)
         else:
@@ -184,6 +187,16 @@ class DebuggerApp(App[int]):
         else:
             self._say(note, bad)
         self.arrange()
+
+    def _handle_exception(self, error: Exception) -> None:
+        """Whatever nobody expected ends the app; `run_debugger` then says it in a sentence."""
+        self.error = self.error or error
+        super()._handle_exception(error)
+
+    def _fatal_error(self) -> None:
+        """End without the traceback that textual would print."""
+        self.runner.close()
+        self._close_messages_no_wait()
 
     # -- commands -------------------------------------------------------------------------------------
 
@@ -255,6 +268,13 @@ class DebuggerApp(App[int]):
         self.exit(self.status)
         return ""
 
+    def action_command_palette(self) -> None:
+        """Ctrl+p."""
+        from qdbg.ui.palette import Palette
+
+        if not isinstance(self.screen, Palette):
+            self.push_screen(Palette(id="--command-palette"))
+
     def show_help(self) -> str:
         """The list of commands."""
         from qdbg.ui.help import HelpScreen
@@ -265,21 +285,24 @@ class DebuggerApp(App[int]):
     def open_prompt(self, kind: str, text: str = "") -> str:
         """Type a command (":") or a search ("/")."""
         self.query_one("#prompt-name", Static).update("(qdbg) " if kind == ":" else "find   ")
+        if not isinstance(self.focused, Prompt):
+            self._before_prompt = self.focused
         self.query_one(Prompt).open(kind, text)
         return ""
 
     def on_prompt_entered(self, message: Prompt.Entered) -> None:
         """A line was typed."""
+        self.on_prompt_left()
         if message.kind == "/":
-            self.on_prompt_left()
             self._attempt(lambda: self.desk.find(message.text))
         elif message.text:
             self.execute(message.text)
 
     def on_prompt_left(self) -> None:
-        """Back to the panes."""
+        """Back to the pane that had the focus."""
         self.query_one("#prompt-name", Static).update("(qdbg) ")
-        self.desk.source.focus()
+        pane = self._before_prompt
+        (pane if pane is not None and pane.display else self.desk.source).focus()
 
     def action_back_pane(self) -> None:
         """Shift+tab in a pane."""

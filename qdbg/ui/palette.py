@@ -6,7 +6,10 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from typing import TYPE_CHECKING, cast
 
-from textual.command import DiscoveryHit, Hit, Hits, Provider
+from textual import on
+from textual.command import CommandPalette, DiscoveryHit, Hit, Hits, Provider
+from textual.message import Message
+from textual.widgets import Input, OptionList
 
 from qdbg.ui.commands import every_command
 
@@ -40,3 +43,14 @@ class DebuggerCommands(Provider):
                     else partial(app.execute, command.name)
                 )
                 yield command.title, command.help, run
+
+
+class Palette(CommandPalette):
+    """The palette, deaf once it is closed: a second enter typed ahead must not choose again."""
+
+    @on(Input.Submitted)
+    @on(OptionList.OptionSelected)
+    def _once(self, event: Message) -> None:
+        if not self.is_current:
+            event.stop()
+            event.prevent_default()

@@ -113,8 +113,9 @@ class Runner:
         self._jobs.put(None)
 
     def join(self, seconds: float) -> bool:
-        """Wait for the thread to end; whether it did."""
-        self._thread.join(seconds)
+        """Wait for the thread to end; whether it did (or never began)."""
+        if self._thread.ident is not None:
+            self._thread.join(seconds)
         return not self._thread.is_alive()
 
     def _run(self) -> None:

@@ -46,6 +46,7 @@ class SourcePane(Pane):
         self.language = language
         self.cursor = 1
         self.current: int | None = None
+        self._place: int | None = None  # the line that was last brought into sight
         self.breakpoints: frozenset[int] = frozenset()
         self.waiting: frozenset[int] = frozenset()
         self.covered: frozenset[int] = frozenset()
@@ -103,20 +104,20 @@ class SourcePane(Pane):
         if view is None:
             return
         if self.language == "ptx":
-            current = view.line
+            current, place = view.line, view.place
             self.breakpoints = frozenset(b.line for b in view.breakpoints)
             self.waiting = frozenset(line for line, _ in view.fronts if line != current)
             self.covered = view.covered
             self.border_subtitle = _where(view)
         else:
-            current = view.cuda_line
+            current, place = view.cuda_line, view.cuda_place
             self.breakpoints = frozenset(b.cuda_line for b in view.breakpoints if b.cuda_line)
-        moved = current != self.current
-        self.current = current
+        moved = place != self._place
+        self.current, self._place = current, place
         self.changed()
-        if moved and current:
-            self.cursor = current
-            self.reveal(current - 1)
+        if moved and place:
+            self.cursor = place
+            self.reveal(place - 1)
 
     def find(self, needle: str, direction: int = 1) -> bool:
         """Move the cursor to the next line that holds `needle` (case ignored); False if none does."""

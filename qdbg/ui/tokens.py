@@ -24,18 +24,32 @@ class TokenPane(Pane):
         """One token."""
         assert self.view is not None
         token = self.view.tokens[y]
-        width = self.scrollable_content_region.width
-        margin = f"+{token.margin:.3g}" if token.margin is not None else ""
-        line = f"ln {token.line}" if token.line else ""
-        head = f"{token.number:>5}  "
-        tail = f" {line} {margin} ".rstrip() + " "
-        room = max(0, width - len(head) - len(tail))
+        tails = [f" ln {token.line}" if token.line else "", f" +{token.margin:.3g}" if token.margin else ""]
+        tail = "".join(f"{text:<{w}}" for text, w in zip(tails, self._tails(), strict=False))
+        head = f"{token.number:>{self._digits}} "
+        room = max(0, self.scrollable_content_region.width - len(head) - len(tail))
         newest = y == self.rows() - 1
         return [
             (head, "number"),
             (f"{token.meaning[:room]:<{room}}", "name" if newest else "" if token.line else "dim"),
             (tail, "type"),
         ]
+
+    @property
+    def _digits(self) -> int:
+        assert self.view is not None
+        return max(2, len(str(self.view.tokens[-1].number)))
+
+    def _tails(self) -> list[int]:
+        """Widths of the columns behind the meaning, PTX line and margin, as far as they cut no meaning."""
+        assert self.view is not None
+        tokens = self.view.tokens
+        longest = max(len(t.meaning) for t in tokens)
+        left = self.scrollable_content_region.width - self._digits - 1 - longest
+        line = max((len(str(t.line)) + 4 for t in tokens if t.line), default=0)
+        margin = 10 if any(t.margin for t in tokens) else 0
+        widths = [line, margin] if left >= line + margin else [line] if left >= line else []
+        return [w for w in widths if w]
 
     def watch_view(self) -> None:
         """Follow the newest token."""

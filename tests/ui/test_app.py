@@ -9,13 +9,17 @@ from contextlib import asynccontextmanager
 import fakes
 import pytest
 from fakes import LINE, STORE_LINE, SUM_LINE
+from textual import events
+from textual.app import App
 from textual.pilot import Pilot
 from textual.widgets import Static
 
+from qdbg.cli.failure import Exit, Failure, describe
 from qdbg.compiler.machine.config import TINY
 from qdbg.runtime.emulator import Emulator
 from qdbg.runtime.session import Session
 from qdbg.runtime.view import State
+from qdbg.ui import run_debugger
 from qdbg.ui.app import DebuggerApp
 from qdbg.ui.header import StatusLine
 from qdbg.ui.memory import MemoryPane
@@ -174,6 +178,7 @@ async def test_mismatch_is_shown() -> None:
         at = next(i for i, line in enumerate(text) if line.startswith("%r2"))
         assert text[at].split()[2:] == ["-1X", "0X", "1X", "2X"]
         assert text[at + 1].split() == ["ref", "0", "1", "2", "3"]
+        assert pilot.app.query_one("#ptx", SourcePane).cursor == LINE["add.s32 %r2, %r2, -1"]
         await press(pilot, "q")
     assert pilot.app.return_value == 1
 
@@ -183,6 +188,8 @@ async def test_trap_is_shown() -> None:
         await press(pilot, "c")
         assert "thread (3, 0, 0)" in message(pilot)
         assert f"line {STORE_LINE}: out of bounds" in message(pilot)
+        assert pilot.app.query_one("#ptx", SourcePane).cursor == shown_line(pilot) == STORE_LINE
+        assert "►lane 3" in pilot.app.query_one(RegisterPane).text()
         await press(pilot, "s")
         assert "r starts it again" in message(pilot)
         await press(pilot, "q")
@@ -225,6 +232,7 @@ async def test_restart_and_back() -> None:
     async with debugger() as pilot:
         await press(pilot, "c")
         assert "ended, exact" in str(pilot.app.query_one(StatusLine).render())
+        assert pilot.app.query_one("#ptx", SourcePane).cursor == LINE["ret"]
         await press(pilot, "r")
         assert shown_line(pilot) == LINE["ld.param.u64 %rd1, [countdown_param_0]"]
         await press(pilot, "s", "s", "S")
@@ -295,12 +303,88 @@ async def test_prompt_history_completion_and_errors() -> None:
         assert not app(pilot).query_one("#ptx", SourcePane).breakpoints
         await press(pilot, "colon", *"frobnicate", "enter")
         assert message(pilot) == "there is no command 'frobnicate': ? lists them"
-        await press(pilot, *"lane 9", "enter")
+        await press(pilot, "colon", *"lane 9", "enter")
         assert "lanes 0 to 3" in message(pilot)
-        await press(pilot, *"print %r3", "enter")
+        await press(pilot, "colon", *"print %r3", "enter")
         assert message(pilot).startswith("%r3 (v1): l0 0  l1 0")
         await press(pilot, "escape", "s")
         assert shown_line(pilot) == LINE["add.s32 %r2, %r2, -1"]
+
+
+async def test_focus_returns_from_the_prompt() -> None:
+    async with debugger() as pilot:
+        pilot.app.query_one(RegisterPane).focus()
+        await press(pilot, "colon", *"lane", "escape")
+        assert isinstance(pilot.app.focused, RegisterPane)
+        await press(pilot, "colon", *"lane 2", "enter")
+        assert isinstance(pilot.app.focused, RegisterPane)
+        assert message(pilot) == "lane 2"
+        await press(pilot, "s")
+        assert app(pilot).session.lockstep.issued == 1  # type: ignore[union-attr]
+
+
+async def test_enter_typed_twice_into_the_palette_chooses_once() -> None:
+    async with debugger() as pilot:
+        await press(pilot, "ctrl+p", *"step")
+        await pilot.pause(0.3)
+        for _ in range(3):
+            pilot.app.post_message(events.Key("enter", "\r"))
+        await until(pilot, lambda: len(pilot.app.screen_stack) == 1 and not app(pilot).runner.busy)
+        await pilot.pause(0.1)
+        assert app(pilot).session.lockstep.issued == 1  # type: ignore[union-attr]
+
+
+def headless(monkeypatch: pytest.MonkeyPatch, *keys: str) -> None:
+    """Let `run_debugger` open no screen, and press keys once the session is open or has failed."""
+
+    async def press_keys(pilot: Debugger) -> None:
+        await until(pilot, lambda: not app(pilot).runner.busy)
+        await pilot.pause()
+        await pilot.press(*keys)
+
+    def run(self: DebuggerApp) -> int | None:
+        return App.run(self, headless=True, size=WIDE, auto_pilot=press_keys)
+
+    monkeypatch.setattr(DebuggerApp, "run", run)
+
+
+def test_unexpected_error_is_a_sentence_and_a_status(
+    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    def broken(self: DebuggerApp) -> str:
+        raise RuntimeError("no such colour")
+
+    headless(monkeypatch, "T")
+    monkeypatch.setattr(DebuggerApp, "toggle_theme", broken)
+    status = run_debugger(lambda report: fakes.session(), "countdown.cu", fakes.CUDA, "cuda", describe)
+    said = capfd.readouterr().err
+    assert status == 2
+    assert said.count("\n") == 1
+    assert said.startswith("qdbg: ")
+    assert "RuntimeError: no such colour" in said
+
+
+def test_failed_opening_is_said_after_the_screen_closed(
+    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    def broken(report: Report) -> Session:
+        raise Failure("countdown.cu:3: expected a ';'", Exit.UNSUPPORTED)
+
+    headless(monkeypatch, "q")
+    status = run_debugger(broken, "countdown.cu", fakes.CUDA, "cuda", describe)
+    assert status == Exit.UNSUPPORTED
+    assert capfd.readouterr().err == "qdbg: countdown.cu:3: expected a ';'\n"
+
+
+async def test_tokens_keep_their_meaning_at_120_columns() -> None:
+    async with debugger(size=(120, 40)) as pilot:
+        await press(pilot, "c")
+        view = app(pilot).view
+        assert view is not None
+        pane = pilot.app.query_one(TokenPane)
+        width = pane.scrollable_content_region.width
+        shown = [line[:width].rstrip() for line in pane.text().splitlines()]
+        assert all(t.meaning in line for t, line in zip(view.tokens, shown, strict=True))
 
 
 async def test_focus_moves_without_changing_anything_else() -> None:
@@ -330,7 +414,7 @@ async def test_help_and_palette() -> None:
         assert type(pilot.app.screen).__name__ == "HelpScreen"
         await press(pilot, "escape", "ctrl+p")
         await pilot.press(*"restart")
-        assert type(pilot.app.screen).__name__ == "CommandPalette"
+        assert type(pilot.app.screen).__name__ == "Palette"
         await pilot.press("escape", "escape")
         await pilot.pause()
         assert len(pilot.app.screen_stack) == 1
