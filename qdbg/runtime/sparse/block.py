@@ -10,31 +10,31 @@ import math
 from typing import Any
 
 import numpy as np
-from numba import njit
 
-from qdbg.runtime.sparse.model import Bundle, ListArrays, Model, State
-from qdbg.runtime.sparse.pack import Floats
-from qdbg.runtime.sparse.single import (
+from qdbg.runtime.sparse.compiled import compiled, inlined
+from qdbg.runtime.sparse.delta import decay, read, write
+from qdbg.runtime.sparse.elementary import (
     DEAD,
     L2_EPSILON,
     ONE,
-    SURE,
     ZERO,
-    attention,
     f4,
     mean_square,
     scatter,
     sigmoid,
     silu,
-    unbundle,
 )
+from qdbg.runtime.sparse.model import Bundle, Model, State
+from qdbg.runtime.sparse.pack import Floats, Lists
+from qdbg.runtime.sparse.single import attention
+from qdbg.runtime.sparse.views import unbundle
 
 #: Tokens of a block; 64 of float32 fill whole vector registers and a cache line each.
 BLOCK = 64
 
 
-@njit(cache=True, inline="always")
-def row_product(rows: ListArrays, row: int, normed: Any, out: Floats) -> None:
+@inlined
+def row_product(rows: Lists, row: int, normed: Any, out: Floats) -> None:
     """One sparse row times every token of the block, four entries at a time, in their order."""
     for t in range(BLOCK):
         out[t] = ZERO
@@ -53,8 +53,8 @@ def row_product(rows: ListArrays, row: int, normed: Any, out: Floats) -> None:
         k += 1
 
 
-@njit(cache=True, inline="always")
-def one_product(rows: ListArrays, row: int, normed: Any, token: int) -> Any:
+@inlined
+def one_product(rows: Lists, row: int, normed: Any, token: int) -> Any:
     """One sparse row times one token of the block."""
     total = ZERO
     for k in range(rows.at[row], rows.at[row + 1]):
@@ -62,7 +62,7 @@ def one_product(rows: ListArrays, row: int, normed: Any, token: int) -> Any:
     return total
 
 
-@njit(cache=True, inline="always")
+@inlined
 def alive(values: Floats) -> int:
     """How many entries silu would not make 0."""
     count = np.int32(0)
@@ -71,7 +71,7 @@ def alive(values: Floats) -> int:
     return int(count)
 
 
-@njit(cache=True)
+@compiled
 def norms(x: Any, weight: Floats, epsilon: Any, out: Any) -> None:
     """RMSNorm of every token."""
     squares = np.zeros(BLOCK, np.float32)
@@ -85,7 +85,7 @@ def norms(x: Any, weight: Floats, epsilon: Any, out: Any) -> None:
             out[d, t] = (x[d, t] * squares[t]) * weight[d]
 
 
-@njit(cache=True)
+@compiled
 def convolve(
     model: Model, state: State, layer: int, channel: int, position: int, count: int, raw: Floats, out: Floats
 ) -> None:
@@ -105,7 +105,7 @@ def convolve(
         state.window[layer, (position + t) % taps, channel] = raw[t]
 
 
-@njit(cache=True)
+@compiled
 def open_rows(
     model: Model, state: State, layer: int, first: int, position: int, count: int, normed: Any, where: Any,
     values: Any, held: Any,
@@ -141,7 +141,7 @@ def open_rows(
     return tokens
 
 
-@njit(cache=True)
+@compiled
 def delta_net(model: Model, state: State, layer: int, position: int, count: int, x: Any, normed: Any) -> None:
     """A Gated DeltaNet mixer over the block."""
     g = model.geometry
@@ -155,7 +155,7 @@ def delta_net(model: Model, state: State, layer: int, position: int, count: int,
     )
     raw, value = np.empty(BLOCK, np.float32), np.empty((size, BLOCK), np.float32)
     seen = np.empty(size, np.float32)
-    change = np.empty(size, np.float32)
+    fresh = np.empty(size, np.float32)
     root = f4(math.sqrt(size))
     for source in range(g.key_heads):
         writes = open_rows(
@@ -167,48 +167,25 @@ def delta_net(model: Model, state: State, layer: int, position: int, count: int,
         for head in range(source * group, (source + 1) * group):
             values_of(model, state, layer, head, position, count, normed, writes, raw, value)
             memory, touched = state.recurrent[layer, head], state.touched[layer, head]
-            decays = model.decay[layer, head] != ZERO
-            if not (writes or reads or decays):
+            rate = model.decay[layer, head]
+            if not (writes or reads or rate != ZERO):
                 continue
             for t in range(count):
-                if decays:
-                    before = one_product(model.a, model.a.first[layer] + head, normed, t)
-                    before += model.dt_bias[layer, head]
-                    soft = before if before > SURE else f4(math.log1p(math.exp(before)))
-                    keep = f4(math.exp(model.decay[layer, head] * soft))
-                    if keep != ONE:
-                        for i in range(size):
-                            if touched[i]:
-                                for j in range(size):
-                                    memory[i, j] *= keep
+                if rate != ZERO:
+                    step = one_product(model.a, model.a.first[layer] + head, normed, t)
+                    decay(memory, touched, rate, step + model.dt_bias[layer, head])
                 if keys[t]:
                     beta = sigmoid(one_product(model.b, model.b.first[layer] + head, normed, t))
                     if beta != ZERO:
                         for j in range(size):
-                            change[j] = ZERO
-                        for k in range(keys[t]):
-                            row, factor = memory[key_at[t, k]], key[t, k]
-                            for j in range(size):
-                                change[j] += row[j] * factor
-                        for j in range(size):
-                            change[j] = (silu(value[j, t]) - change[j]) * beta
-                        for k in range(keys[t]):
-                            row, factor = memory[key_at[t, k]], key[t, k]
-                            touched[key_at[t, k]] = 1
-                            for j in range(size):
-                                row[j] += factor * change[j]
+                            fresh[j] = silu(value[j, t])
+                        write(memory, touched, key_at[t], key[t], keys[t], fresh, beta)
                 if queries[t]:
-                    for j in range(size):
-                        seen[j] = ZERO
-                    for k in range(queries[t]):
-                        if touched[query_at[t, k]]:
-                            row, factor = memory[query_at[t, k]], query[t, k] / root
-                            for j in range(size):
-                                seen[j] += row[j] * factor
+                    read(memory, touched, query_at[t], query[t], queries[t], root, seen)
                     read_out(model, layer, head, t, seen, x, normed)
 
 
-@njit(cache=True)
+@compiled
 def values_of(
     model: Model, state: State, layer: int, head: int, position: int, count: int, normed: Any, writes: int,
     raw: Floats, value: Any,
@@ -232,7 +209,7 @@ def values_of(
                 state.window[layer, (position + t) % taps, channel] = newest
 
 
-@njit(cache=True)
+@compiled
 def read_out(model: Model, layer: int, head: int, t: int, seen: Floats, x: Any, normed: Any) -> None:
     """The gated norm of what a head read for token t, and its way into the residual stream."""
     factor = ONE / np.sqrt(mean_square(seen) + model.epsilon)
@@ -248,7 +225,7 @@ def read_out(model: Model, layer: int, head: int, t: int, seen: Floats, x: Any, 
                     )
 
 
-@njit(cache=True)
+@compiled
 def mlp(model: Model, layer: int, x: Any, normed: Any) -> None:
     """SwiGLU over the block; units closed for all its tokens cost one row."""
     gate, up = np.empty(BLOCK, np.float32), np.empty(BLOCK, np.float32)
@@ -267,7 +244,7 @@ def mlp(model: Model, layer: int, x: Any, normed: Any) -> None:
                     target[t] += weight * gate[t]
 
 
-@njit(cache=True)
+@compiled
 def answers(model: Model, normed: Any, best: Floats, found: Any) -> None:
     """The arg-max of the logits of every token; the first row wins a tie."""
     logits = np.empty(BLOCK, np.float32)
@@ -284,7 +261,7 @@ def answers(model: Model, normed: Any, best: Floats, found: Any) -> None:
                     best[t], found[t] = logits[t], row
 
 
-@njit(cache=True)
+@compiled
 def check(
     floats: Floats, indices: Any, table: Any,
     recurrent: Floats, touched: Any, window: Floats, keys: Floats, values: Floats,

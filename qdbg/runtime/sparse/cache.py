@@ -7,7 +7,6 @@ import json
 import os
 import zipfile
 from contextlib import suppress
-from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
@@ -52,7 +51,7 @@ def _flatten(packed: Packed) -> dict[str, NDArray[Any]]:
     flat |= {f"arrays/{name}": array for name, array in packed.arrays.items()}
     for group in ("columns", "lists"):
         for name, table in getattr(packed, group).items():
-            flat |= {f"{group}/{name}/{part.name}": getattr(table, part.name) for part in fields(table)}
+            flat |= {f"{group}/{name}/{part}": array for part, array in table._asdict().items()}
     return flat
 
 

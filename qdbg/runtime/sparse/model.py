@@ -8,29 +8,7 @@ from typing import Any, NamedTuple, get_type_hints
 
 import numpy as np
 
-from qdbg.runtime.sparse.pack import Floats, Indices, Packed
-
-
-class ColumnArrays(NamedTuple):
-    """`pack.Columns` for compiled code."""
-
-    start: Indices
-    column: Indices
-    dense_at: Indices
-    dense_row: Indices
-    dense_value: Floats
-    scatter_at: Indices
-    scatter_row: Indices
-    scatter_value: Floats
-
-
-class ListArrays(NamedTuple):
-    """`pack.Lists` for compiled code."""
-
-    first: Indices
-    at: Indices
-    entry: Indices
-    value: Floats
+from qdbg.runtime.sparse.pack import Columns, Floats, Indices, Lists, Packed
 
 
 class Geometry(NamedTuple):
@@ -66,23 +44,23 @@ class Model(NamedTuple):
     q_norm: Floats
     k_norm: Floats
     frequency: Floats
-    embed: ListArrays
-    qkv_rows: ListArrays
-    z: ListArrays
-    b: ListArrays
-    a: ListArrays
-    out: ListArrays
-    q_proj: ListArrays
-    k_proj: ListArrays
-    v_proj: ListArrays
-    o_proj: ListArrays
-    gate_rows: ListArrays
-    up: ListArrays
-    down: ListArrays
-    head_rows: ListArrays
-    qkv: ColumnArrays
-    gate: ColumnArrays
-    head: ColumnArrays
+    embed: Lists
+    qkv_rows: Lists
+    z: Lists
+    b: Lists
+    a: Lists
+    out: Lists
+    q_proj: Lists
+    k_proj: Lists
+    v_proj: Lists
+    o_proj: Lists
+    gate_rows: Lists
+    up: Lists
+    down: Lists
+    head_rows: Lists
+    qkv: Columns
+    gate: Columns
+    head: Columns
     epsilon: np.float32
 
 
@@ -137,30 +115,24 @@ def geometry_of(packed: Packed) -> Geometry:
 def model_of(packed: Packed) -> Model:
     """The packed checkpoint as compiled code wants it."""
     geometry, arrays = geometry_of(packed), packed.arrays
-
-    def lists(name: str) -> ListArrays:
-        table = packed.lists[name]
-        return ListArrays(table.first, table.at, table.entry, table.value)
-
-    def columns(name: str) -> ColumnArrays:
-        table = packed.columns[name]
-        return ColumnArrays(*(getattr(table, part) for part in ColumnArrays._fields))
-
     base = (packed.config.get("rope_parameters") or {}).get(
         "rope_theta", packed.config.get("rope_theta", 1e7)
     )
     exponents = np.arange(0, geometry.rotary, 2, dtype=np.float32) / np.float32(max(geometry.rotary, 1))
-    fields: dict[str, Any] = {name: lists(name) for name in packed.lists if name not in packed.columns}
-    fields |= {name: columns(name) for name in packed.columns}
-    fields |= {f"{name}_rows": lists(name) for name in packed.columns}
-    fields |= arrays | {
-        "geometry": geometry,
-        "kinds": packed.kinds.astype(np.uint32),
-        "units": packed.units.astype(np.uint32),
-        "tap_used": arrays["convolution"].any(2).astype(np.uint32),
-        "frequency": (1.0 / np.float32(base) ** exponents).astype(np.float32),
-        "epsilon": np.float32(packed.config["rms_norm_eps"]),
-    }
+    rows = {f"{name}_rows" if name in packed.columns else name: table for name, table in packed.lists.items()}
+    fields: dict[str, Any] = (
+        rows
+        | packed.columns
+        | arrays
+        | {
+            "geometry": geometry,
+            "kinds": packed.kinds.astype(np.uint32),
+            "units": packed.units.astype(np.uint32),
+            "tap_used": arrays["convolution"].any(2).astype(np.uint32),
+            "frequency": (1.0 / np.float32(base) ** exponents).astype(np.float32),
+            "epsilon": np.float32(packed.config["rms_norm_eps"]),
+        }
+    )
     return Model(**fields)
 
 

@@ -11,7 +11,7 @@ import json
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,8 +27,7 @@ class CheckpointFormatError(Exception):
     """The checkpoint is no Qwen3.5 text model that this engine can run; one sentence."""
 
 
-@dataclass
-class Columns:
+class Columns(NamedTuple):
     """Matrices by columns.  Matrix m has the non-empty columns start[m] .. start[m+1]; column c is
     input `column[c]`, its stretches dense_at[c] .. dense_at[c+1] begin at rows `dense_row` and hold 64
     values each, its other entries are scatter_at[c] .. scatter_at[c+1]."""
@@ -43,8 +42,7 @@ class Columns:
     scatter_value: Floats
 
 
-@dataclass
-class Lists:
+class Lists(NamedTuple):
     """Sparse rows of all layers one after another: layer l's row r is first[l] + r, and row i has the
     numbers at[i] .. at[i+1]: `value` at input `entry`."""
 
