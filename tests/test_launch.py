@@ -10,7 +10,7 @@ import pytest
 from ptx_runner import HEADER
 
 from qdbg.compiler.ptx.parser import parse
-from qdbg.compiler.source import Source
+from qdbg.compiler.source import Source, load_module
 from qdbg.runtime.launch import (
     BoundLaunch,
     LaunchError,
@@ -214,6 +214,24 @@ def test_errors_of_options_speak_of_the_option(option: dict[str, Any], cause: st
     with pytest.raises(LaunchError) as error:
         with_overrides(launch, **option)
     assert str(error.value) == cause
+
+
+@pytest.mark.parametrize("end", ["\n", "\r\n", "\r"])
+def test_line_ends_of_any_kind(end: str, tmp_path: Path) -> None:
+    lines = ["// nothing", f"// qdbg: launch {DOT_LAUNCH}", "// qdbg: expect out = i32[32]"]
+    lines += [*HEADER.splitlines(), *DOT.splitlines()]
+    (tmp_path / "dot.ptx").write_bytes(end.join(lines).encode())
+    loaded = load_module(tmp_path / "dot.ptx")
+    (launch,) = parse_launches(loaded.text, "dot.ptx")
+    assert (launch.origin, launch.expectations[0].origin) == ("dot.ptx:2", "dot.ptx:3")
+    assert loaded.ptx.kernels[0].line == 7
+    (cuda_launch,) = parse_launches(end.join(lines), "dot.cu")
+    assert cuda_launch.origin == "dot.cu:2"
+
+
+def test_a_kernel_without_a_body_cannot_be_launched() -> None:
+    with pytest.raises(LaunchError, match=r"^<ptx>:4: k is only declared here; give the file that defines"):
+        bound("// qdbg: launch k<<<1, 1>>>(x = i32[1])", ".entry k(.param .u64 x);", k=("x",))
 
 
 @pytest.mark.parametrize("written", ["red<int, 3>", "red<int,3>", "red< int , 3 >", "_Z3redIiLi3EEvPT_"])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 from lowered import prompt_of
@@ -11,6 +12,7 @@ from ptx_runner import THREAD_ELEMENT, kernel
 from qdbg.compiler.lowering import LoweringError
 from qdbg.compiler.machine.config import NANO
 from qdbg.compiler.machine.isa import Op, Program
+from qdbg.runtime.launcher import LaunchOptions, prepare
 
 NESTED = """
     setp.gt.u32 %p1, %r1, 1; @!%p1 bra $A; add.u32 %r1, %r1, 1;
@@ -20,6 +22,10 @@ $C: xor.b32 %r1, %r1, 1;
 $B: xor.b32 %r1, %r1, 2;
 $A: st.global.u32 [%d2], %r1; ret;
 """
+
+CUDA = "// qdbg: launch k<<<1, 4>>>(a = u32[4])\n__global__ void\nk(unsigned *a) {\n" + (
+    "".join(f"a[threadIdx.x] = a[a[threadIdx.x] * {n} & 3] + {n};\n" for n in range(200)) + "}\n"
+)
 
 
 def compiled(body: str, arguments: str = "a = u32[4]", **limits: int) -> Program:
@@ -69,6 +75,27 @@ def test_program_memory() -> None:
     body = "mad.lo.u32 %r1, %r1, %r1, %r0;" * 40 + "st.global.u32 [%d2], %r1; ret;"
     with pytest.raises(LoweringError, match=r"takes \d+ machine instructions and the machine holds 32;"):
         compiled(body, program=32)
+
+
+def test_errors_begin_with_the_place_and_advise_what_can_help(tmp_path: Path) -> None:
+    """A lower --opt helps only code that a compiler optimised."""
+    body = "\n".join(["mad.lo.u32 %r1, %r1, %r1, %r0;"] * 600) + "st.global.u32 [%d2], %r1; ret;"
+    text = kernel(THREAD_ELEMENT + body, "a = u32[4]", block="4")
+    line = text[: text.index(".entry")].count("\n") + 1
+    (tmp_path / "long.ptx").write_text(text)
+    with pytest.raises(LoweringError) as error:
+        prepare(tmp_path / "long.ptx", LaunchOptions()).image  # noqa: B018
+    assert str(error.value).startswith(f"{tmp_path}/long.ptx:{line}: the kernel is too long")
+    assert str(error.value).endswith("holds 512; split the kernel")
+    (tmp_path / "long.cu").write_text(CUDA)
+    for opt, advice in (
+        (3, "; compile with a lower --opt or split the kernel"),
+        (0, "holds 512; split the kernel"),
+    ):
+        with pytest.raises(LoweringError) as error:
+            prepare(tmp_path / "long.cu", LaunchOptions(opt=opt)).image  # noqa: B018
+        assert str(error.value).startswith(f"{tmp_path}/long.cu:3: the kernel is too long")
+        assert str(error.value).endswith(advice)
 
 
 def test_irreducible_control_flow() -> None:

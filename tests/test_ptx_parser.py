@@ -111,7 +111,7 @@ def test_names() -> None:
     ],
 )
 def test_addresses(text: str, address: Address) -> None:
-    assert operand(text) == address
+    assert body(f"ld.b64 %rd0, {text};")[0].operands[1] == address
 
 
 def test_vectors_pairs_and_guards() -> None:

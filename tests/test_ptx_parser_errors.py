@@ -46,6 +46,26 @@ def message(text: str) -> str:
         (".unknown 5;", "unknown directive"),
         ("mov.u32 %r0, 12abc;", "'12abc;' is not PTX"),
         ("mov.u32 %v.q, 1;", "not a component"),
+        ("add.s32 %r0, %r1;", "`add.s32 %r0, %r1;` takes 3 operands, not 2"),
+        ("add.s32;", "takes 3 operands, not 0"),
+        ("not.b32 %r0, %r1, %r2;", "takes 2 operands, not 3"),
+        ("setp.eq.and.s32 %p0, %r1, %r2;", "takes 4 operands, not 3"),
+        ("setp.eq.s32 %p0, %r1, %r2, %p1;", "takes 3 operands, not 4"),
+        ("lop3.b32 %r0, %r1;", "takes 5 or 6 operands, not 2"),
+        ("lop3.b32 %r0, %r1, %r1, %r1, %r2;", "needs an integer constant as operand 5"),
+        ("ret %r0;", "takes no operands, not 1"),
+        ("bar.sync;", "operands, not 0"),
+        ("ld.global.u32 %r0, %r1;", "needs an address in brackets as operand 2"),
+        ("st.global.u32 %r0, %r1;", "needs an address in brackets as operand 1"),
+        ("add.u32 5, %r0, %r1;", "needs a register to write as operand 1"),
+        ("add.u32 %r0, [%rd0], %r1;", "needs a register or a constant as operand 2"),
+        ("mov.u32 %r0, 1.5;", "has a float constant where .u32 is needed"),
+        ("mov.b32 %r0, 1.5;", "has a float constant where .b32 is needed"),
+        ("mov.u32 %r0, 4294967296;", "has the constant 4294967296, which does not fit .u32"),
+        ("add.s32 %r0, %r1, -2147483649;", "has the constant -2147483649, which does not fit .s32"),
+        ("mul.wide.u16 %r0, %r1, 65536;", "does not fit .u16"),
+        ("ld.param.u32 %r0, [out+8];", "accesses bytes 8 to 11 of out, which has 8"),
+        ("ld.param.u64 %rd0, [out-4];", "accesses bytes -4 to 3 of out, which has 8"),
     ],
 )
 def test_errors_name_line_and_text(statement: str, cause: str) -> None:
@@ -133,3 +153,41 @@ def test_half_a_file_is_a_ptx_error_unless_it_ends_between_functions(length: int
         assert len(found.functions) < 4 or SAMPLE[length:].strip() == ""
     else:
         assert found.line <= SAMPLE.count("\n", 0, length) + 1
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "add.u32 %r0, %r1, 4294967295;",
+        "add.u32 %r0, %r1, -2147483648;",
+        "and.b32 %r0, %r1, -1;",
+        "add.u64 %rd0, %rd1, 0xFFFFFFFFFFFFFFFF;",
+        "mad.wide.u32 %rd0, %r1, 7, 0x100000000;",
+        "mov.b32 %r0, 0f3F800000;",
+        "mov.pred %p0, -1;",
+        "setp.lt.or.s32 %p0|%p1, %r1, 3, !%p2;",
+        "ld.param.u32 %r0, [out+4];",
+        "barrier.sync 0, 32;",
+        "lop3.b32 _, %r1, %r1, %r1, 0x80;",
+    ],
+)
+def test_operands_at_their_limits_are_read(statement: str) -> None:
+    assert len(parse(HEAD + DECLARATIONS + statement + "}").kernels[0].body) == 1
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "line", "cause"),
+    [
+        (".version 8.0", ".version 99.0", 1, "expected a PTX version such as 8.0, found '99.0'"),
+        (".version 8.0", ".version x", 1, "expected a PTX version such as 8.0, found 'x'"),
+        (".target sm_75", ".target foo", 2, "expected a target such as sm_75, found 'foo'"),
+        (
+            ".address_size 64",
+            ".address_size 32",
+            3,
+            ".address_size 32 is not supported: qdbg runs 64-bit PTX",
+        ),
+    ],
+)
+def test_headers_that_make_no_sense(old: str, new: str, line: int, cause: str) -> None:
+    assert message(HEAD.replace(old, new) + ".entry k() { ret; }").startswith(f"k.ptx:{line}: {cause}")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -21,7 +22,7 @@ class Source:
     """A file that was read and, if it was CUDA, compiled.
 
     `cuda_lines` is None for a PTX file.  `parameter_names` and `display_names` have an entry for every
-    kernel, by its name in the PTX.
+    kernel, by its name in the PTX.  `opt` is the level at which CUDA was optimised, 0 for PTX.
     """
 
     path: Path
@@ -30,6 +31,7 @@ class Source:
     parameter_names: dict[str, tuple[str, ...]]
     text: str
     display_names: dict[str, str]
+    opt: int = 0
 
     def cuda_line(self, instruction: Instruction) -> int | None:
         """The 1-based line of the user's own file that an instruction comes from, where it is known."""
@@ -39,6 +41,18 @@ class Source:
         file = Path(self.ptx.files.get(location.file, ""))
         is_own = file.name == self.path.name and location.line <= len(self.cuda_lines)
         return location.line if is_own else None
+
+    def kernel_place(self, kernel: Function) -> str:
+        """`file:line` of a kernel in the user's own file; without the line where that is not known."""
+        if self.cuda_lines is None:
+            return f"{self.path}:{kernel.line}"
+        name = re.escape(_plain_name(kernel))
+        found = re.search(rf"__global__[^;{{}}]*?\b{name}\s*\(", self.text)
+        if found is not None:
+            line: int | None = self.text.count("\n", 0, found.end()) + 1
+        else:
+            line = next((n for n in map(self.cuda_line, kernel.body) if n is not None), None)
+        return f"{self.path}" if line is None else f"{self.path}:{line}"
 
 
 def load_module(path: Path, opt: int = 3) -> Source:
@@ -61,16 +75,17 @@ def load_module(path: Path, opt: int = 3) -> Source:
         raise SourceError(f"{path}: there is no kernel in this file; {cure}")
     return Source(
         path=path,
-        cuda_lines=tuple(text.splitlines()) if path.suffix != ".ptx" else None,
+        cuda_lines=tuple(text.removesuffix("\n").split("\n")) if path.suffix != ".ptx" else None,
         ptx=module,
         parameter_names={kernel.name: _parameter_names(kernel, written) for kernel in module.kernels},
         text=text,
         display_names={kernel.name: display_name(kernel.name) for kernel in module.kernels},
+        opt=0 if path.suffix == ".ptx" else opt,
     )
 
 
 def _read(path: Path) -> str:
-    """The text of a file that holds any."""
+    """The text of a file that holds any, its lines ending in LF whether the file has LF, CRLF or CR."""
     try:
         text = path.read_bytes().decode("utf-8-sig")
     except FileNotFoundError:
@@ -86,12 +101,17 @@ def _read(path: Path) -> str:
         raise SourceError(f"{path}: the file holds zero bytes, so it is not CUDA or PTX text")
     if not text.strip():
         raise SourceError(f"{path}: the file is empty")
-    return text
+    return text.replace("\r\n", "\n").replace("\r", "\n")
+
+
+def _plain_name(kernel: Function) -> str:
+    """The identifier in front of the kernel's parameters: no namespaces, no template arguments."""
+    return display_name(kernel.name).partition("<")[0].rpartition("::")[2]
 
 
 def _parameter_names(kernel: Function, written: list[tuple[str, tuple[str | None, ...]]]) -> tuple[str, ...]:
     """The names of the parameters, from the CUDA source or else from the PTX (`k_param_0` is `param_0`)."""
-    plain = display_name(kernel.name).partition("<")[0].rpartition("::")[2]
+    plain = _plain_name(kernel)
     count = len(kernel.parameters)
     names = next((found for name, found in written if name == plain and len(found) == count), (None,) * count)
     fallback = (parameter.name.removeprefix(f"{kernel.name}_") for parameter in kernel.parameters)

@@ -121,6 +121,9 @@ def bind(
     runs.  Raises `LaunchError`.
     """
     kernel = _kernel(source, launch)
+    if "external" in kernel.directives:
+        where = f"{source.ptx.path}:{kernel.line}"
+        raise LaunchError(where, f"{kernel.name} is only declared here; give the file that defines it")
     _check_block(kernel, launch, max_threads)
     layout = Layout()
     offsets = parameter_offsets(kernel.parameters)

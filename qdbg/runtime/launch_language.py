@@ -24,6 +24,7 @@ _T = TypeVar("_T")
 _COMMENT = re.compile(r"^\s*//\s*qdbg:(.*)$")
 #: A name, perhaps with template arguments: `ns::k`, `k<int, 3>`.
 _KERNEL = re.compile(r"[^\s(<]+(?:\s*<(?!<).*?>)?(?=\s*<<<)")
+_LINE_END = re.compile(r"\r\n?|\n")
 _KEYWORD = re.compile(r"\s*(launch|expect)\b")
 
 
@@ -91,7 +92,7 @@ def parse_launches(text: str, path: str = "<source>") -> tuple[Launch, ...]:
 def _statements(text: str, path: str) -> Iterator[tuple[str, str]]:
     """Each statement with its place; continuation lines are joined to the line that opened a bracket."""
     pending, origin = "", ""
-    for number, line in enumerate(text.splitlines(), 1):
+    for number, line in enumerate(_LINE_END.split(text), 1):
         found = _COMMENT.match(line)
         if found is None:
             continue

@@ -171,10 +171,13 @@ def choose_launch(source: Source, kernel: str | None, number: int | None) -> Lau
 
 
 def _image(source: Source, bound: BoundLaunch, config: MachineConfig) -> Image:
-    from qdbg.compiler.lowering import Geometry, lower
+    from qdbg.compiler.lowering import Geometry, LoweringError, lower
 
     geometry = Geometry(bound.grid, bound.block, bound.shared_base, bound.symbols)
-    program = lower(source.ptx, bound.kernel, geometry, config)
+    try:
+        program = lower(source.ptx, bound.kernel, geometry, config)
+    except LoweringError as error:
+        raise error.at(source.kernel_place(bound.kernel), source.opt) from None
     parameters = list(_words(bound.parameters))
     uniforms = dict(program.uniforms)
     uniforms |= {register: parameters[word] for register, word in program.parameters.items()}

@@ -27,13 +27,24 @@ __all__ = ["Geometry", "LoweringError", "lower"]
 
 
 def lower(module: Module, kernel: Function, geometry: Geometry, config: MachineConfig = NANO) -> Program:
-    """Compile a kernel of `module`.  Raises LoweringError where it does not fit the machine."""
+    """Compile a kernel of `module`.
+
+    Raises LoweringError, which names the kernel's line, where it does not fit the machine; PtxError for an
+    instruction whose operands make no sense.
+    """
+    try:
+        return _lower(module, kernel, geometry, config)
+    except LoweringError as error:
+        raise error.at(f"{module.path}:{kernel.line}") from None
+
+
+def _lower(module: Module, kernel: Function, geometry: Geometry, config: MachineConfig) -> Program:
     if geometry.threads > config.lanes:
         raise LoweringError(
-            f"a block of {geometry.threads} threads is larger than the machine's {config.lanes} lanes; "
-            "launch more, smaller blocks"
+            f"a block of {geometry.threads} threads is larger than the machine's {config.lanes} lanes",
+            "launch more, smaller blocks",
         )
-    blocks = optimised(select(kernel, geometry))
+    blocks = optimised(select(module, kernel, geometry))
     graph = Graph(blocks)
     liveness = Liveness(graph)
     uniform, frontier = uniform_registers(graph, liveness)
@@ -46,7 +57,7 @@ def lower(module: Module, kernel: Function, geometry: Geometry, config: MachineC
     if used > config.uniforms:
         raise LoweringError(
             f"the kernel uses too many constants and uniform values: it needs {used} uniform registers "
-            f"and the machine has {config.uniforms}; split the kernel"
+            f"and the machine has {config.uniforms}"
         )
     fixed = {value: locations.base + place for value, place in locations.fixed.items()}
     return Program(

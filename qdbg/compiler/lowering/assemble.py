@@ -30,8 +30,9 @@ def assemble(code: Code, loops: Iterable[tuple[Label, Label]], size: int) -> tup
     placed, labels = _place(code, spans)
     if len(placed) > size:
         raise LoweringError(
-            f"the kernel is too long: it takes {len(placed)} machine instructions and the machine holds "
-            f"{size}; compile with a lower --opt or split the kernel"
+            f"the kernel is too long: it takes {len(placed)} machine instructions "
+            f"and the machine holds {size}",
+            grows=True,
         )
     return tuple(_resolve(item, labels) for item in _chain(placed))
 

@@ -16,7 +16,22 @@ Axes = tuple[int, int, int]
 
 
 class LoweringError(Exception):
-    """The kernel does not fit the machine.  `str()` is one sentence with both numbers."""
+    """The kernel does not fit the machine.  `str()` is one sentence with file, line, numbers and cure.
+
+    cause, cure: the sentence without its place; grows: whether code that is optimised less is likely to fit;
+    opt: the level at which a compiler optimised it.
+    """
+
+    def __init__(
+        self, cause: str, cure: str = "split the kernel", grows: bool = False, place: str = "", opt: int = 0
+    ):
+        lower = "compile with a lower --opt or " if grows and opt > 0 else ""
+        super().__init__(f"{place}: {cause}; {lower}{cure}" if place else f"{cause}; {cure}")
+        self.cause, self.cure, self.grows = cause, cure, grows
+
+    def at(self, place: str, opt: int = 0) -> LoweringError:
+        """The same error with its place."""
+        return LoweringError(self.cause, self.cure, self.grows, place, opt)
 
 
 @dataclass(frozen=True)

@@ -130,7 +130,8 @@ def _check_reducible(blocks: Blocks) -> None:
         if not all(graph.dominates(header, source) for source in sources):
             raise LoweringError(
                 "the kernel's control flow is irreducible (a loop is entered at two places), which the "
-                "machine cannot run; rewrite the `goto` that causes it"
+                "machine cannot run",
+                "rewrite the `goto` that causes it",
             )
 
 

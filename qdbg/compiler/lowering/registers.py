@@ -36,7 +36,8 @@ def allocate(
         if (needed := max(found.values(), default=-1) + 1) > limit:
             raise LoweringError(
                 f"the kernel keeps too many values at once: it needs {needed} {what} and the machine has "
-                f"{limit}; compile with a lower --opt or split the kernel"
+                f"{limit}",
+                grows=True,
             )
         numbers |= found
     return numbers

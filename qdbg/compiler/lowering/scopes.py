@@ -78,7 +78,8 @@ def assign_scopes(frontier: Frontier, slots: int) -> Scopes:
         if not saving:
             raise LoweringError(
                 f"divergent control flow is nested too deep: it needs {needed} divergence bits a lane and "
-                f"the machine has {slots}; split the kernel or flatten its branches"
+                f"the machine has {slots}",
+                "split the kernel or flatten its branches",
             )
         refused.add(max(saving, key=lambda s: len(s.zeros)).target)
     slot = {scope.target: scope.slot for scope in scopes}

@@ -15,7 +15,7 @@ from qdbg.compiler.lowering.ir import Blocks, Branch, Geometry, Jump, Operation,
 from qdbg.compiler.lowering.narrowing import Type, Unsupported, scalar
 from qdbg.compiler.lowering.operands import BLOCK_INDEX, Operands, thread_indices
 from qdbg.compiler.machine.isa import Cond, Op, Trap
-from qdbg.compiler.ptx.ir import Function, Guard, Immediate, Instruction, Label, Operand
+from qdbg.compiler.ptx.ir import Function, Guard, Immediate, Instruction, Label, Module, Operand, PtxError
 
 _NOTHING = ("membar", "fence", "prefetch", "prefetchu", "discard", "applypriority", "nanosleep", "pmevent")
 _MEMORY_SPACES = ("global", "shared", "const")
@@ -26,14 +26,14 @@ _HARMLESS = frozenset({
 })  # fmt: skip
 
 
-def select(kernel: Function, geometry: Geometry) -> Blocks:
-    """The kernel's blocks for the whole grid, the entry first."""
-    return _Selector(kernel, geometry).run()
+def select(module: Module, kernel: Function, geometry: Geometry) -> Blocks:
+    """The kernel's blocks for the whole grid, the entry first.  Raises PtxError for senseless operands."""
+    return _Selector(module, kernel, geometry).run()
 
 
 class _Selector:
-    def __init__(self, kernel: Function, geometry: Geometry):
-        self.kernel, self.geometry = kernel, geometry
+    def __init__(self, module: Module, kernel: Function, geometry: Geometry):
+        self.path, self.kernel, self.geometry = module.path, kernel, geometry
         self.builder = Builder(kernel.registers)
         self.operands = Operands(kernel, geometry, self.builder)
         self.values = Arithmetic(self.builder, self.operands).selectors
@@ -56,7 +56,11 @@ class _Selector:
             if not builder.open:  # unreachable until the next label
                 builder.enter(builder.reserve())
             builder.at = (instruction.index,)
-            self._instruction(instruction)
+            try:
+                self._instruction(instruction)
+            except (LookupError, ValueError, StopIteration):  # operands or types that the opcode cannot have
+                cause = f"malformed operands for `{instruction.text}`"
+                raise PtxError(self.path, instruction.line, cause) from None
         for block in self.at_label.get(len(self.kernel.body), ()):
             builder.enter(block)
         if builder.open:

@@ -9,6 +9,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 
 from .ir import Function, Module, PtxError, Symbol, Variable
@@ -43,7 +44,7 @@ class _Parser:
         self.cursor = Cursor(text, path)
         self.scope = Scope()
         self.version = self.target = ""
-        self.address_size = 32  # PTX ISA 11.1.3: the default when .address_size is absent
+        self.address_size = 64
         self.files: dict[int, str] = {}
         self.variables: list[Variable] = []
         self.functions: dict[str, Function] = {}
@@ -66,7 +67,7 @@ class _Parser:
             files=self.files,
             variables=tuple(self.variables),
             functions=tuple(self.functions.values()),
-            lines=tuple(cursor.text.splitlines()),
+            lines=tuple(cursor.text.removesuffix("\n").split("\n")),
         )
 
     def _item(self) -> None:
@@ -86,11 +87,15 @@ class _Parser:
         if token.text in (".entry", ".func"):
             self._function(token, ".extern" in linking)
         elif token.text == ".version":
-            self.version = cursor.take().text
+            self.version = self._version()
         elif token.text == ".target":
             self.target = self._target()
         elif token.text == ".address_size":
+            size = cursor.token
             self.address_size = cursor.integer("an address size")
+            if self.address_size != 64:
+                message = f".address_size {size.text} is not supported: qdbg runs 64-bit PTX only"
+                raise PtxError(cursor.path, size.line, f"{message}; compile with -m64")
         elif token.text == ".file":
             self._file()
         elif token.text == ".section":
@@ -103,8 +108,17 @@ class _Parser:
         else:
             raise cursor.error("unknown directive", token)
 
+    def _version(self) -> str:
+        """Reads `8.0`."""
+        token = self.cursor.token
+        if re.fullmatch(r"[1-9]\.\d", token.text) is None:
+            raise self.cursor.error("expected a PTX version such as 8.0")
+        return self.cursor.take().text
+
     def _target(self) -> str:
         """Reads `sm_75, debug` and returns the architecture."""
+        if re.fullmatch(r"sm_\d\d+[af]?", self.cursor.token.text) is None:
+            raise self.cursor.error("expected a target such as sm_75")
         target = self.cursor.name("a target").text
         while self.cursor.accept(","):
             self.cursor.name("a target option")

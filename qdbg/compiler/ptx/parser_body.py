@@ -19,6 +19,7 @@ from .ir import (
     Vector,
 )
 from .lexer import Cursor, Token
+from .parser_checks import complaint
 from .parser_constants import FloatKind
 from .parser_operands import Scope, operands, register, solid
 from .parser_variables import form, space, variables
@@ -42,6 +43,7 @@ class Body:
         self.instructions: list[Instruction] = []
         self.labels: dict[str, int] = {}
         self.notes: dict[str, tuple[int, ...]] = {}
+        self._parameter_sizes: dict[str, int] = {}
         self._location: SourceLocation | None = None
         self._register_names: set[str] = set()
         self._variable_names = set(module.names)
@@ -62,6 +64,7 @@ class Body:
             else:
                 self._declare(parameter.name, Symbol(parameter.name), parameter.line)
                 self._variable_names.add(parameter.name)
+                self._parameter_sizes[parameter.name] = parameter.size
 
     def _declare(self, name: str, meaning: Register | Symbol | Vector, line: int) -> None:
         if name in self.scope.names:
@@ -106,6 +109,8 @@ class Body:
                 unique = self._unique(unique, self._shared_names)
             self._declare(variable.name, Symbol(unique), variable.line)
             self.variables.append(replace(variable, name=unique))
+            if where == "param":
+                self._parameter_sizes[unique] = variable.size
 
     # -- statements ---------------------------------------------------------------------------------
 
@@ -125,6 +130,7 @@ class Body:
                 else:
                     self._statement()
         self._resolve()
+        self._check()
 
     def _statement(self) -> None:
         token = self.cursor.token
@@ -225,6 +231,13 @@ class Body:
             ):
                 raise self._error(token.line, f"{instruction.text} needs a register and a table of labels")
             self.instructions[index] = replace(instruction, operands=found)
+
+    def _check(self) -> None:
+        """Fails for the first instruction whose operands are none of its opcode's."""
+        for instruction in self.instructions:
+            cause = complaint(instruction, self._parameter_sizes)
+            if cause is not None:
+                raise self._error(instruction.line, f"`{instruction.text}` {cause}")
 
     def _is_target(self, found: Operand | None) -> bool:
         return isinstance(found, Label) and found.name in self.labels
