@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 from ptx_runner import HEADER, REGISTERS, interpreter, kernel, run
 
+from qdbg.compiler.source import load_module
 from qdbg.runtime.interpreter import Event, Fault, Interpreter, LimitReached, Unsupported
+from qdbg.runtime.launch import bind, launch_for
 
 #: The start of most kernels here: %r0 = thread number, %d2 = address of this thread's element of `out`.
 ELEMENT = "mov.u32 %r0, %tid.x; mul.wide.u32 %d3, %r0, 4; ld.param.u64 %d1, [out]; add.s64 %d2, %d1, %d3;"
@@ -362,3 +366,36 @@ def test_what_cannot_be_decoded_is_said(instruction: str, why: str) -> None:
         run(f"{instruction}; ret;", "out = u32[1]")
     assert str(caught.value).startswith("test.ptx:")
     assert why in str(caught.value)
+
+
+CUDA = """// qdbg: launch k<<<1, 2>>>(a = i32[1], n = 3)
+__global__ void k(int *a, int n)
+{
+    a[threadIdx.x]
+        = STATEMENT;
+}
+"""
+
+
+@pytest.mark.parametrize(
+    ("statement", "error", "message"),
+    [
+        (
+            "(int)sqrt((double)n)",
+            Unsupported,
+            r"/k\.cu:5: `[^`]+f64[^`]*` \(PTX line \d+\) .*; rewrite the line",
+        ),
+        (
+            "n",
+            Fault,
+            r"/k\.cu:[45]: thread \(1, 0, 0\) .*; check the index .*: `st\.[^`]+` \(PTX line \d+\)$",
+        ),
+    ],
+)
+def test_errors_name_the_line_of_the_cuda_source(
+    statement: str, error: type[Exception], message: str, tmp_path: Path
+) -> None:
+    (tmp_path / "k.cu").write_text(CUDA.replace("STATEMENT", statement))
+    loaded = load_module(tmp_path / "k.cu")
+    with pytest.raises(error, match=message):
+        Interpreter(loaded.ptx, bind(loaded, launch_for(loaded))).run()

@@ -42,6 +42,16 @@ class Source:
         is_own = file.name == self.path.name and location.line <= len(self.cuda_lines)
         return location.line if is_own else None
 
+    def place(self, instruction: Instruction) -> str:
+        """`file:line` of an instruction in the user's own file where that is known, else in the PTX."""
+        line = self.cuda_line(instruction)
+        return f"{self.ptx.path}:{instruction.line}" if line is None else f"{self.path}:{line}"
+
+    def quote(self, instruction: Instruction) -> str:
+        """The instruction's text as messages show it, with its PTX line where `place` does not say that."""
+        number = "" if self.cuda_line(instruction) is None else f" (PTX line {instruction.line})"
+        return f"`{instruction.text.strip()}`{number}"
+
     def kernel_place(self, kernel: Function) -> str:
         """`file:line` of a kernel in the user's own file; without the line where that is not known."""
         if self.cuda_lines is None:

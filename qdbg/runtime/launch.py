@@ -82,6 +82,7 @@ class BoundLaunch:
     shared_bytes: int
     expectations: tuple[Expectation, ...]
     launch: Launch
+    source: Source
 
     @property
     def threads(self) -> int:
@@ -155,7 +156,7 @@ def bind(
     expectations = tuple(_expectation(source, e, bound_names) for e in launch.expectations)
     return BoundLaunch(
         kernel, launch.grid, launch.block, bytes(image), offsets, tuple(layout.allocations),
-        layout.symbols, shared_base, shared_bytes, expectations, launch,
+        layout.symbols, shared_base, shared_bytes, expectations, launch, source,
     )  # fmt: skip
 
 

@@ -88,12 +88,14 @@ class Block:
         instruction = self.program.kernel.body[int(warp.waiting[lane])]
         return self._fault(
             warp, lane, instruction, "deadlock",
-            f"{waiting} threads wait at barriers that can never complete, the first is {warp.name(lane)}",
+            f"{waiting} threads wait at barriers that can never complete, the first is {warp.name(lane)}; "
+            "let every thread of the block reach the same one",
         )  # fmt: skip
 
     def _fault(self, warp: Warp, lane: int, instruction: Instruction, reason: str, message: str) -> Fault:
+        source = self.program.bound.source
         return Fault(
-            f"{self.program.path}:{instruction.line}: {message} (`{instruction.text.strip()}`)",
+            f"{source.place(instruction)}: {message}: {source.quote(instruction)}",
             "deadlock" if reason == "deadlock" else "divergent barrier",
             instruction.line, self.coordinates, warp.thread(lane), lane,
         )  # fmt: skip

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from qdbg.compiler.ptx.ir import Instruction, Register
+from qdbg.compiler.source import Source
 from qdbg.runtime.interpreter import bits, compare, control, convert, float32, integer
 from qdbg.runtime.interpreter.data import BUILDERS, Action
 from qdbg.runtime.interpreter.errors import Refusal, Unsupported
@@ -43,7 +44,7 @@ def decode(names: Names, lanes: int, instruction: Instruction) -> Operation:
         why = str(error)
     except (ValueError, LookupError):  # too few or too many types or operands for the opcode
         why = "is malformed or not supported yet"
-    return Operation(_refuse(names.path, instruction, why), (), read_guard, supported=False)
+    return Operation(_refuse(names.bound.source, instruction, why), (), read_guard, supported=False)
 
 
 def _action(decoder: Decoder) -> Action:
@@ -87,8 +88,8 @@ def _with_carry(form: Form, reads: list[Read], write: Callable[[Warp, Array, Arr
     return action
 
 
-def _refuse(path: str, instruction: Instruction, why: str) -> Action:
+def _refuse(source: Source, instruction: Instruction, why: str) -> Action:
     def action(warp: Warp, active: Array) -> None:
-        raise Unsupported(path, instruction, why)
+        raise Unsupported(source, instruction, why)
 
     return action

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Literal
 
 from qdbg.compiler.ptx.ir import Instruction
+from qdbg.compiler.source import Source
 
 Reason = Literal["out of bounds", "misaligned", "trap", "deadlock", "divergent barrier"]
 Coordinates = tuple[int, int, int]
@@ -13,9 +14,10 @@ Coordinates = tuple[int, int, int]
 class Unsupported(Exception):
     """An instruction that the interpreter lacks was executed; `str()` is one sentence with file and line."""
 
-    def __init__(self, path: str, instruction: Instruction, why: str = "is not supported yet"):
-        self.path, self.instruction, self.line = path, instruction, instruction.line
-        super().__init__(f"{path}:{instruction.line}: `{instruction.text.strip()}` {why}")
+    def __init__(self, source: Source, instruction: Instruction, why: str = "is not supported yet"):
+        self.instruction, self.line = instruction, instruction.line
+        cure = "rewrite the line without it" if "supported" in why else "correct it"
+        super().__init__(f"{source.place(instruction)}: {source.quote(instruction)} {why}; {cure}")
 
 
 class Refusal(ValueError):

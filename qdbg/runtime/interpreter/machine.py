@@ -45,7 +45,7 @@ class Interpreter:
 
     def __init__(self, module: Module, bound: BoundLaunch, lanes: int = 32):
         self.bound = bound
-        self._program = Program(module, bound, lanes)
+        self._program = Program(bound, lanes)
         self._memory = Memory(bound, self._program.names.local_bytes)
         self._enter(0)
 

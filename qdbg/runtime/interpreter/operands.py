@@ -17,7 +17,6 @@ from qdbg.compiler.ptx.ir import (
     Function,
     Immediate,
     Instruction,
-    Module,
     Operand,
     Pair,
     Register,
@@ -40,8 +39,8 @@ _MASK64 = (1 << 64) - 1
 class Names:
     """What the symbols of a kernel stand for: addresses of variables and offsets of parameters."""
 
-    def __init__(self, module: Module, kernel: Function, bound: BoundLaunch):
-        self.path, self.kernel, self.bound = module.path, kernel, bound
+    def __init__(self, kernel: Function, bound: BoundLaunch):
+        self.kernel, self.bound = kernel, bound
         self.addresses = {**bound.symbols, **bound.parameter_offsets}
         self.local_bytes = 0
         for variable in kernel.variables:

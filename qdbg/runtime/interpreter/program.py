@@ -6,7 +6,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from qdbg.compiler.ptx.cfg import ControlFlow
-from qdbg.compiler.ptx.ir import Module
 from qdbg.runtime.interpreter.control import EXIT
 from qdbg.runtime.interpreter.decode import Operation, decode
 from qdbg.runtime.interpreter.operands import Names
@@ -20,9 +19,9 @@ class Program:
     warp instructions.
     """
 
-    def __init__(self, module: Module, bound: BoundLaunch, lanes: int):
-        self.path, self.kernel, self.bound, self.lanes = module.path, bound.kernel, bound, lanes
-        self.names = Names(module, bound.kernel, bound)
+    def __init__(self, bound: BoundLaunch, lanes: int):
+        self.kernel, self.bound, self.lanes = bound.kernel, bound, lanes
+        self.names = Names(bound.kernel, bound)
         self.issued = 0
         self.entry = self.follow(0)
         self._operations: list[Operation | None] = [None] * len(self.kernel.body)

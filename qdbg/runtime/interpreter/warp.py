@@ -181,8 +181,9 @@ class Warp:
     def fault(self, message: str, reason: Reason, lane: int, address: int | None = None) -> Fault:
         """A fault of a lane at the current instruction."""
         instruction = self.program.kernel.body[self._current]
+        source = self.program.bound.source
         return Fault(
-            f"{self.program.path}:{instruction.line}: {message} (`{instruction.text.strip()}`)",
+            f"{source.place(instruction)}: {message}: {source.quote(instruction)}",
             reason, instruction.line, self.block.coordinates, self.thread(lane), lane, address,
         )  # fmt: skip
 
@@ -199,13 +200,15 @@ class Warp:
         place = (
             f"{self.name(lane)} {verb} {space if space != 'generic' else 'global'} address {error.address:#x}"
         )
+        cure = "check the index against the size"
         if error.reason == "misaligned":
             why = f"which is not a multiple of the {size} bytes that it accesses"
+            cure = "align the pointer"
         elif space in ("global", "const", "generic"):
             why = f"which is outside every array{self.program.nearest(error.address)}"
         else:
             why = f"which is outside the {space} memory of the kernel"
-        return self.fault(f"{place}, {why}", error.reason, lane, error.address)
+        return self.fault(f"{place}, {why}; {cure}", error.reason, lane, error.address)
 
 
 def coordinates(number: int, shape: Coordinates) -> Coordinates:
