@@ -2,15 +2,25 @@
 
 from __future__ import annotations
 
+import json
+import re
+import subprocess
+import sys
+from pathlib import Path
+
 import pytest
 
+from qdbg.cli import main
 from qdbg.compiler.machine.config import MEMORY_BASE, TINY
 from qdbg.compiler.machine.isa import LANE_INDEX, Cond, Instr, Op, Pattern, Program, Reg
 from qdbg.compiler.machine.vocabulary import Kind, Token, Vocabulary, prompt
 from qdbg.runtime.emulator import Emulator
+from qdbg.runtime.launcher import LaunchOptions, prepare
 from qdbg.runtime.replay import Replay
 from qdbg.runtime.trace import TraceError
 
+README = Path(__file__).parent.parent / "README.md"
+DOT = README.parent / "kernels" / "dot.cu"
 VOCABULARY = Vocabulary(TINY)
 V0, V1, BASE = Reg(0), Reg(1), Reg(2, uniform=True)
 #: out[lane] = lane < 2 ? 100 * lane + 7 : data[lane], with data at BASE and out 16 bytes behind it.
@@ -78,3 +88,24 @@ def test_an_acknowledged_store_to_nowhere_is_refused() -> None:
     nowhere = Replay(PROGRAM, VOCABULARY, {BASE.index: 0}, DATA, threads=4)
     with pytest.raises(TraceError, match="store to 0x10"):
         nowhere.feed_all(generate())
+
+
+def test_readme_shows_how_to_falsify_a_result(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its one-liner turns dot's 1*4 + 2*5 + 3*6 = 32 into 33."""
+    line = re.search(r'^    python -c "(import json; .*wrong\.json.*)"$', README.read_text(), re.MULTILINE)
+    assert line is not None
+    image = prepare(DOT, LaunchOptions()).image
+    engine = Emulator(image.config)
+    ids = [engine.prefill(image.ids)]
+    while image.vocabulary.token(ids[-1]).kind is not Kind.END:
+        ids.append(engine.step())
+    monkeypatch.chdir(tmp_path)
+    Path("tokens.json").write_text(json.dumps({"new_ids": ids}))
+    subprocess.run([sys.executable, "-c", line[1]], check=True)
+    for file, result in (("tokens.json", 32), ("wrong.json", 33)):
+        with pytest.raises(SystemExit) as exit_:
+            main(["decode", str(DOT), file])
+        assert exit_.value.code == 0
+        assert json.loads(capsys.readouterr().out)["out"]["data"] == [result]

@@ -1,0 +1,66 @@
+"""Draws README's screenshots: dot.cu stopped at a breakpoint inside its loop, on two sizes of terminal.
+
+    python tests/make_screenshots.py [--engine emulator]
+
+Run it after a change of the screen.  The app runs without a terminal and exports what it shows.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import re
+from pathlib import Path
+
+from qdbg.cli.debug import opener
+from qdbg.cli.failure import describe
+from qdbg.cli.options import DEFAULT_ENGINE, DEFAULT_MAX_PASSES
+from qdbg.runtime.launcher import LaunchOptions
+from qdbg.ui.app import DebuggerApp
+
+ROOT = Path(__file__).parent.parent
+KERNEL = ROOT / "kernels" / "dot.cu"
+SIZES = ((160, 50), (80, 24))
+#: Ten elements for four threads: two lanes take the loop three times, two take it twice.
+LAUNCH = LaunchOptions(number=2)
+#: The loop's sum, the third time: half of the lanes have left.
+COMMANDS = ("break cu:23", "continue", "continue", "continue")
+#: Seconds; the sparse engine compiles itself when it is first used.
+PATIENCE = 300
+
+
+async def draw(size: tuple[int, int], engine: str) -> str:
+    """The screen as SVG."""
+    lines = tuple(KERNEL.read_text().splitlines())
+    open_session = opener(KERNEL, LAUNCH, engine, DEFAULT_MAX_PASSES)
+    app = DebuggerApp(open_session, KERNEL.name, lines, "cuda", describe)
+    async with app.run_test(size=size) as pilot:
+        async with asyncio.timeout(PATIENCE):
+            while app.view is None:
+                if app.status:
+                    raise SystemExit("the launch does not open; try it with qdbg")
+                await pilot.pause(0.1)
+            for command in COMMANDS:
+                app.execute(command)
+                await pilot.pause(0.2)
+                while app.runner.busy:
+                    await pilot.pause(0.05)
+        await pilot.pause(0.2)
+        picture = app.export_screenshot(title=f"qdbg {KERNEL.name}", simplify=True)
+        app.runner.close()
+    # Not every renderer keeps the spaces of an indented line otherwise.
+    return re.sub(r"(<text[^>]*>)([^<]*)", lambda m: m[1] + m[2].replace(" ", "\u00a0"), picture)
+
+
+def main() -> None:
+    """Write docs/debugger-WxH.svg."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--engine", default=DEFAULT_ENGINE)
+    engine = parser.parse_args().engine
+    for width, height in SIZES:
+        picture = asyncio.run(draw((width, height), engine))
+        (ROOT / "docs" / f"debugger-{width}x{height}.svg").write_text(picture)
+
+
+if __name__ == "__main__":
+    main()
