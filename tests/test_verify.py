@@ -298,7 +298,7 @@ def children_of() -> Callable[[int], list[int]]:
 
     def find(parent: int) -> list[int]:
         listing = subprocess.run(
-            ["ps", "-eo", "pid=,ppid=,args="], capture_output=True, text=True, check=True
+            ["ps", "-ww", "-eo", "pid=,ppid=,args="], capture_output=True, text=True, check=True
         ).stdout
         rows = [line.split(None, 2) for line in listing.splitlines()]
         return [int(pid) for pid, ppid, args in rows if int(ppid) == parent and "spawn_main" in args]

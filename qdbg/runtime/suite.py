@@ -212,8 +212,10 @@ def locate(prepared: Prepared, tokens: list[int], wrong: Wrong) -> WrongToken:
     except TraceError:  # interpreter and emulator had parted before the model was asked
         lane = None
     at = prepared.bound.kernel.body[max(covered)] if covered else None
-    cuda_line = prepared.source.cuda_line(at) if at is not None else None
-    place = prepared.source.ptx.path if cuda_line is None else f"{prepared.source.path}:{cuda_line}"
+    place = prepared.source.ptx.path
+    if at is not None:
+        cuda_line = prepared.source.cuda_line(at)
+        place = f"{prepared.source.path}:{cuda_line}" if cuda_line is not None else f"{place}:{at.line}"
     return WrongToken(
         number=wrong.index + 1,
         block=block,
