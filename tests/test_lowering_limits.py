@@ -12,6 +12,7 @@ from ptx_runner import THREAD_ELEMENT, kernel
 from qdbg.compiler.lowering import LoweringError
 from qdbg.compiler.machine.config import NANO
 from qdbg.compiler.machine.isa import Op, Program
+from qdbg.compiler.ptx.ir import PtxError
 from qdbg.runtime.launcher import LaunchOptions, prepare
 
 NESTED = """
@@ -96,6 +97,11 @@ def test_errors_begin_with_the_place_and_advise_what_can_help(tmp_path: Path) ->
             prepare(tmp_path / "long.cu", LaunchOptions(opt=opt)).image  # noqa: B018
         assert str(error.value).startswith(f"{tmp_path}/long.cu:3: the kernel is too long")
         assert str(error.value).endswith(advice)
+
+
+def test_operands_that_selection_cannot_read_are_a_sentence() -> None:
+    with pytest.raises(PtxError, match=r"^test.ptx:\d+: malformed operands for `setp.eq %p1, %r1, %r1;`$"):
+        compiled("setp.eq %p1, %r1, %r1; ret;")
 
 
 def test_irreducible_control_flow() -> None:
