@@ -36,6 +36,7 @@ _STATUS = {
     ("qdbg.runtime.interpreter.errors", "Unsupported"): Exit.UNSUPPORTED,
     ("qdbg.runtime.interpreter.errors", "Fault"): Exit.UNSUPPORTED,
     ("qdbg.runtime.interpreter.errors", "LimitReached"): Exit.UNSUPPORTED,
+    ("qdbg.runtime.bench", "BenchError"): Exit.MISMATCH,
     ("qdbg.runtime.engine", "Interrupted"): Exit.INTERRUPTED,
 }
 

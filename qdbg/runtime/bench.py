@@ -53,6 +53,10 @@ ret;
 _ESCAPE = re.compile(rb"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[()][0-9A-B]|.)")
 
 
+class BenchError(Exception):
+    """A measurement that cannot be made; `str()` is one sentence."""
+
+
 @dataclass(frozen=True)
 class Fit:
     """The straight line through (tokens, seconds) by least squares; r2: 1 if it goes through all."""
@@ -128,7 +132,8 @@ def checking(engine: Verifier, ids: Sequence[int], trace: Sequence[int]) -> Call
         begin = time.perf_counter()
         wrong = engine.verify(ids, trace)
         seconds = time.perf_counter() - begin
-        assert wrong is None, "the launch that is timed must be right"
+        if wrong is not None:
+            raise BenchError("the launch that is timed goes wrong on the model; `qdbg verify` says where")
         return (len(ids) + len(trace) - 1) / seconds
 
     return turn
@@ -159,13 +164,13 @@ def growth(
 
 
 def alone(work: Callable[[Any], Any], item: Any) -> Any:
-    """`work(item)` in a fresh process.  Raises RuntimeError if that is killed."""
+    """`work(item)` in a fresh process.  Raises BenchError if that is killed."""
     for event in spread([item], 1, _Nothing(), _Plain(work)):
         match event:
             case Done(_, result):
                 return result
             case Died(_, cause):
-                raise RuntimeError(f"a measuring process was {cause}")
+                raise BenchError(f"a process that was measured was {cause}; is memory short?")
     raise AssertionError("a process ends or dies")
 
 
