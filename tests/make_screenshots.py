@@ -25,6 +25,8 @@ SIZES = ((160, 50), (80, 24))
 LAUNCH = LaunchOptions(number=2)
 #: The loop's sum, the third time: half of the lanes have left.
 COMMANDS = ("break cu:23", "continue", "continue", "continue")
+#: Width of a character in Textual's SVG.
+CELL = 12.2
 #: Seconds; the sparse engine compiles itself when it is first used.
 PATIENCE = 300
 
@@ -48,8 +50,14 @@ async def draw(size: tuple[int, int], engine: str) -> str:
         await pilot.pause(0.2)
         picture = app.export_screenshot(title=f"qdbg {KERNEL.name}", simplify=True)
         app.runner.close()
-    # Not every renderer keeps the spaces of an indented line otherwise.
-    return re.sub(r"(<text[^>]*>)([^<]*)", lambda m: m[1] + m[2].replace(" ", "\u00a0"), picture)
+    return re.sub(r'x="([\d.]+)"([^>]*)textLength="([\d.]+)"([^>]*)>((?:&#160;)+)(?=[^<])', _indent, picture)
+
+
+def _indent(text: re.Match[str]) -> str:
+    """Moves a text by its leading spaces, which not every renderer draws."""
+    spaces = text[5].count("&#160;")
+    x, length = float(text[1]) + spaces * CELL, float(text[3]) - spaces * CELL
+    return f'x="{x:.1f}"{text[2]}textLength="{length:.1f}"{text[4]}>'
 
 
 def main() -> None:
