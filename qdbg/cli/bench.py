@@ -269,7 +269,7 @@ def figures(report: dict[str, Any]) -> list[str]:
         f"checkpoint: {_megabytes(checkpoint['bytes'])}, {checkpoint['nonzeros']:,} weights that are not 0, "
         f"{checkpoint['layers']} layers of {checkpoint['hidden']}; built in {report['build_s']:.1f} s "
         f"with {_megabytes(report['build_memory_bytes'])} of memory",
-        f"growth: {1e6 * growth['slope']:,.0f} us a token from {first:,} to {last:,} tokens, "
+        f"growth: {1e6 * growth['slope']:,.0f} us of processor time a token from {first:,} to {last:,} tokens, "
         f"straight line with R^2 = {growth['r2']:.5f}",
         f"suite: {tokens['total']:,} tokens for {tokens['ptx_instructions']:,} PTX instructions, "
         f"{tokens['per_instruction']} each: {kinds}",

@@ -59,7 +59,7 @@ class BenchError(Exception):
 
 @dataclass(frozen=True)
 class Fit:
-    """The straight line through (tokens, seconds) by least squares; r2: 1 if it goes through all."""
+    """The straight line through points (tokens, seconds) by least squares; r2: 1 if it goes through all."""
 
     slope: float
     intercept: float
@@ -142,7 +142,10 @@ def checking(engine: Verifier, ids: Sequence[int], trace: Sequence[int]) -> Call
 def growth(
     engine: Engine, config: MachineConfig, sizes: Sequence[int], tell: Callable[[int], None]
 ) -> list[tuple[int, float]]:
-    """(tokens, seconds of generating them) of a loop of each length; `tell` hears of every size."""
+    """(tokens, processor seconds of generating them) of a loop of each length; `tell` hears of every size.
+
+    Processor time, since a run takes seconds and other work on the machine would bend the line.
+    """
     points = []
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "count.ptx"
@@ -151,12 +154,12 @@ def growth(
             tell(n)
             image = prepare(path, LaunchOptions(arguments=(("n", str(n)),)), config).image
             token = engine.prefill(image.ids)
-            begin, made = time.perf_counter(), 1
+            begin, made = time.process_time(), 1
             end = image.vocabulary[Token(Kind.END)]
             while token != end:
                 token = engine.step()
                 made += 1
-            points.append((made, time.perf_counter() - begin))
+            points.append((made, time.process_time() - begin))
     return points
 
 
