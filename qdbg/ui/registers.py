@@ -90,7 +90,10 @@ class RegisterPane(Pane):
             self.border_title = f"Registers of warp {view.warp} ({self.format})"
             shown, count = self.columns(), len(view.lanes)
             partial = len(shown) < count
-            self.border_subtitle = f"lanes {shown.start}-{shown.stop - 1} of {count}" if partial else ""
+            folded = any(row.place == "folded" for row in view.registers)
+            legend = ["(4) folded: interpreter's"] if folded else []
+            lanes = [f"lanes {shown.start}-{shown.stop - 1} of {count}"] if partial else []
+            self.border_subtitle = "  ".join(lanes + legend)
         super().changed()
 
     def watch_view(self) -> None:

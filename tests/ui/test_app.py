@@ -98,6 +98,17 @@ async def test_steps_and_shows_values() -> None:
         assert pilot.app.query_one("#cuda", SourcePane).current == 3
 
 
+async def test_folded_values_are_called_the_interpreters() -> None:
+    async with debugger() as pilot:
+        await press(pilot, *"sss")
+        registers = pilot.app.query_one(RegisterPane)
+        (row,) = (line for line in registers.text().splitlines() if line.startswith("%r1"))
+        assert row.split() == ["%r1", "folded", "(0)", "(1)", "(2)", "(3)"]
+        assert "(4) folded: interpreter's" in str(registers.border_subtitle)
+        await press(pilot, "question_mark")
+        assert "the interpreter's value" in str(pilot.app.screen.query(Static).last().content)
+
+
 async def test_single_pass() -> None:
     async with debugger() as pilot:
         await press(pilot, "full_stop", "full_stop")
