@@ -27,7 +27,9 @@ def test_the_last_word_of_an_array_is_whole(array: str, words: int, after: list[
     assert result.trap is None
     assert result.array("a").tolist() == after
     assert run(body, arguments, block=str(words)).array("a").tolist() == after
-    assert emulate(kernel(body, arguments, block=str(words + 1))).trap == f"<trap lane {words}: out of bounds>"
+    assert (
+        emulate(kernel(body, arguments, block=str(words + 1))).trap == f"<trap lane {words}: out of bounds>"
+    )
     with pytest.raises(Fault, match="outside every array"):
         run(body, arguments, block=str(words + 1))
 

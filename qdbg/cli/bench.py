@@ -248,9 +248,9 @@ def print_report(report: dict[str, Any]) -> None:
         console.print(line, soft_wrap=True)
     console.print()
     table = Table(box=None, header_style="bold", pad_edge=False)
-    table.add_column("file", no_wrap=True)
+    table.add_column("file", overflow="fold")
     for heading in ("launch", "tokens", "PTX instr.", "tokens/instr."):
-        table.add_column(heading, justify="right")
+        table.add_column(heading, justify="right", no_wrap=True)
     for k in report["kernels"]:
         share = f"{k['tokens_per_instruction']:.2f}" if k["tokens_per_instruction"] else ""
         row = (k["file"], str(k["launch"] or ""), f"{k['tokens']:,}", f"{k['ptx_instructions']:,}", share)
@@ -269,7 +269,7 @@ def figures(report: dict[str, Any]) -> list[str]:
         f"checkpoint: {_megabytes(checkpoint['bytes'])}, {checkpoint['nonzeros']:,} weights that are not 0, "
         f"{checkpoint['layers']} layers of {checkpoint['hidden']}; built in {report['build_s']:.1f} s "
         f"with {_megabytes(report['build_memory_bytes'])} of memory",
-        f"growth: {1e6 * growth['slope']:,.0f} us of processor time a token from {first:,} to {last:,} tokens, "
+        f"growth: {1e6 * growth['slope']:,.0f} us of processor time a token, {first:,} to {last:,} tokens, "
         f"straight line with R^2 = {growth['r2']:.5f}",
         f"suite: {tokens['total']:,} tokens for {tokens['ptx_instructions']:,} PTX instructions, "
         f"{tokens['per_instruction']} each: {kinds}",

@@ -194,16 +194,16 @@ def print_table(results: list[Verified], engine: str, seconds: float) -> None:
     from rich.table import Table
 
     console = Console(width=None if sys.stdout.isatty() else WIDTH, highlight=False)
-    table = Table(box=None, header_style="bold", pad_edge=False)
-    table.add_column("file", no_wrap=True)
-    table.add_column("kernel")
-    for heading in ("launch", "PTX instr.", "tokens", "wrong"):
-        table.add_column(heading, justify="right")
-    table.add_column("result")
-    table.add_column("seconds", justify="right")
+    table = Table(box=None, header_style="bold", pad_edge=False, collapse_padding=True)
+    folder = _common_folder([r.path for r in results])
+    table.add_column(f"file in {folder}" if folder else "file", overflow="fold")
+    for heading in ("launch", "PTX\ninstr.", "tokens", "wrong"):
+        table.add_column(heading, justify="right", no_wrap=True)
+    table.add_column("result", no_wrap=True)
+    table.add_column("s", justify="right", no_wrap=True)
     for r in results:
         table.add_row(
-            r.path, r.kernel or "", str(r.launch or ""), f"{r.ptx_instructions:,}", f"{r.tokens:,}",
+            r.path.removeprefix(folder + os.sep), str(r.launch or ""), f"{r.ptx_instructions:,}", f"{r.tokens:,}",
             "0" if r.wrong is None else "≥ 1", verdict(r), f"{r.seconds:.2f}",
             style="red" if r.status else None,
         )  # fmt: skip
@@ -219,7 +219,7 @@ def print_table(results: list[Verified], engine: str, seconds: float) -> None:
 
 
 def verdict(result: Verified) -> str:
-    """A result in a few words."""
+    """A result in a few words; what is as expected is exact as well."""
     if result.wrong is not None:
         return f"WRONG at pass {result.wrong.number}"
     if result.mismatch is not None:
@@ -231,10 +231,18 @@ def verdict(result: Verified) -> str:
     if result.status == Exit.UNSUPPORTED:
         return "unsupported" if result.trap else "no end"
     if result.endless:
-        return "exact so far, endless"
+        return "exact, endless"
     if result.trap is not None:
-        return "exact, trap included"
-    return "exact, as expected" if result.expected else "exact"
+        return "exact, trap"
+    return "as expected" if result.expected else "exact"
+
+
+def _common_folder(paths: list[str]) -> str:
+    """The folder that all of the paths are in, "" if they have none in common."""
+    try:
+        return os.path.commonpath([os.path.dirname(path) for path in paths])
+    except ValueError:  # relative paths and absolute ones
+        return ""
 
 
 def _named(case: Case, sentence: str) -> str:

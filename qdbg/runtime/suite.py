@@ -23,7 +23,7 @@ from qdbg.runtime.engine import Progress, Wrong
 from qdbg.runtime.launch import LaunchError, parse_launches
 from qdbg.runtime.launch_options import LaunchOptions
 from qdbg.runtime.launcher import Prepared, open_session, prepare
-from qdbg.runtime.outcome import PassLimit, run
+from qdbg.runtime.outcome import PassLimit, issued, run
 from qdbg.runtime.trace import Trace, TraceError
 from qdbg.runtime.view import Block, Mismatch, TrapReport
 
@@ -172,7 +172,7 @@ def propose(case: Case, config: MachineConfig, limit: int) -> Proposal:
         launch=case.launch,
         kernel=prepared.kernel,
         prompt_tokens=len(prepared.image.ids),
-        ptx_instructions=session.lockstep.issued,
+        ptx_instructions=issued(session),
         tokens=len(session.tokens),
         kinds=dict(Counter(token(i).kind.name.lower() for i in session.tokens)),
         mismatch=session.mismatch,
