@@ -203,9 +203,9 @@ def print_table(results: list[Verified], engine: str, seconds: float) -> None:
     table.add_column("s", justify="right", no_wrap=True)
     for r in results:
         table.add_row(
-            r.path.removeprefix(folder + os.sep), str(r.launch or ""), f"{r.ptx_instructions:,}", f"{r.tokens:,}",
-            "0" if r.wrong is None else "≥ 1", verdict(r), f"{r.seconds:.2f}",
-            style="red" if r.status else None,
+            r.path.removeprefix(folder and folder + os.sep), str(r.launch or ""),
+            f"{r.ptx_instructions:,}", f"{r.tokens:,}", "0" if r.wrong is None else "≥ 1",
+            verdict(r), f"{r.seconds:.2f}", style="red" if r.status else None,
         )  # fmt: skip
     console.print(table)
     total = totals(results, seconds)
