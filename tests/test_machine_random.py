@@ -11,14 +11,16 @@ from machines import SMALL, memory_words, run_circuits
 from ptx_runner import interpreter
 
 from qdbg.compiler.machine.build import machine
-from qdbg.compiler.machine.config import MEMORY_BASE
+from qdbg.compiler.machine.config import MEMORY_BASE, NANO
 from qdbg.compiler.machine.vocabulary import Kind
+from qdbg.runtime.checkpoints import find_or_build
 from qdbg.runtime.launch import BoundLaunch
+from qdbg.runtime.sparse.engine import SparseEngine
 
 PROGRAMS, BATCH = 300, 60
 
 
-def draw(count: int) -> list[Case]:
+def draw(count: int, max_block: int = 8) -> list[Case]:
     """Random cases, the same in every run."""
     cases: list[Case] = []
 
@@ -26,7 +28,7 @@ def draw(count: int) -> list[Case]:
         max_examples=count, deadline=None, derandomize=True, database=None,
         phases=[Phase.generate], suppress_health_check=list(HealthCheck),
     )  # fmt: skip
-    @given(programs(max_block=8))
+    @given(programs(max_block=max_block))
     def collect(case: Case) -> None:
         cases.append(case)
 
@@ -73,4 +75,19 @@ def test_random_programs_on_the_stock_model(stock_small) -> None:  # type: ignor
             assert token.kind is not Kind.TRAP
             token = vocabulary.token(stock_small.step())
         out = array_in(stock_small.state().memory, bound, "out")
+        np.testing.assert_array_equal(out, expected(case), err_msg=case.text)
+
+
+@pytest.mark.stock
+def test_random_programs_of_full_warps_on_the_sparse_engine() -> None:
+    """The machine as it ships, with up to 32 threads a block."""
+    engine, vocabulary = SparseEngine(find_or_build(NANO).path), machine(NANO).vocabulary
+    for case in draw(50, max_block=32):
+        _, bound, tokens = prompt_of(case.text, NANO)
+        token = vocabulary.token(engine.prefill([vocabulary[t] for t in tokens]))
+        while token.kind is not Kind.END:
+            assert engine.passes < 50_000
+            assert token.kind is not Kind.TRAP
+            token = vocabulary.token(engine.step())
+        out = array_in(engine.state().memory, bound, "out")
         np.testing.assert_array_equal(out, expected(case), err_msg=case.text)
