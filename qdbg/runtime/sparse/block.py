@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from qdbg.runtime.sparse.compiled import compiled, inlined
+from qdbg.runtime.sparse.compiled import compiled
 from qdbg.runtime.sparse.delta import decay, read, write
 from qdbg.runtime.sparse.elementary import (
     DEAD,
@@ -33,7 +33,7 @@ from qdbg.runtime.sparse.views import unbundle
 BLOCK = 64
 
 
-@inlined
+@compiled
 def row_product(rows: Lists, row: int, normed: Any, out: Floats) -> None:
     """One sparse row times every token of the block, four entries at a time, in their order."""
     for t in range(BLOCK):
@@ -53,7 +53,7 @@ def row_product(rows: Lists, row: int, normed: Any, out: Floats) -> None:
         k += 1
 
 
-@inlined
+@compiled
 def one_product(rows: Lists, row: int, normed: Any, token: int) -> Any:
     """One sparse row times one token of the block."""
     total = ZERO
@@ -62,7 +62,7 @@ def one_product(rows: Lists, row: int, normed: Any, token: int) -> Any:
     return total
 
 
-@inlined
+@compiled
 def alive(values: Floats) -> int:
     """How many entries silu would not make 0."""
     count = np.int32(0)

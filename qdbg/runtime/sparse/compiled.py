@@ -40,8 +40,3 @@ setattr(numba.config, "CACHE_DIR", str(_folder()))  # noqa: B010  numba makes it
 def compiled(function: Callable[..., Any]) -> Any:
     """Compile a function when it is first called, and keep the code."""
     return numba.njit(cache=True)(function)
-
-
-def inlined(function: Callable[..., Any]) -> Any:
-    """The same for a small function, which becomes part of its callers."""
-    return numba.njit(cache=True, inline="always")(function)

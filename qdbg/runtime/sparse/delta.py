@@ -8,12 +8,12 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from qdbg.runtime.sparse.compiled import inlined
+from qdbg.runtime.sparse.compiled import compiled
 from qdbg.runtime.sparse.elementary import ONE, SURE, ZERO, f4
 from qdbg.runtime.sparse.pack import Floats
 
 
-@inlined
+@compiled
 def decay(memory: Any, touched: Any, rate: Any, step: Any) -> None:
     """Every row times exp(rate * softplus(step))."""
     soft = step if step > SURE else f4(math.log1p(math.exp(step)))
@@ -25,7 +25,7 @@ def decay(memory: Any, touched: Any, rate: Any, step: Any) -> None:
                     memory[i, j] *= keep
 
 
-@inlined
+@compiled
 def write(memory: Any, touched: Any, at: Any, key: Floats, count: int, value: Floats, beta: Any) -> None:
     """The update under a key of `count` entries.  `value` is overwritten with the change."""
     size = len(value)
@@ -42,7 +42,7 @@ def write(memory: Any, touched: Any, at: Any, key: Floats, count: int, value: Fl
             row[j] += factor * value[j]
 
 
-@inlined
+@compiled
 def read(memory: Any, touched: Any, at: Any, query: Floats, count: int, root: Any, seen: Floats) -> None:
     """The output for a query of `count` entries, each divided by `root`."""
     for j in range(len(seen)):

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from qdbg.runtime.sparse.compiled import compiled, inlined
+from qdbg.runtime.sparse.compiled import compiled
 from qdbg.runtime.sparse.pack import STRETCH, Columns, Floats, Lists
 
 f4 = np.float32
@@ -17,7 +17,7 @@ SURE, DEAD = f4(20), f4(-104)
 WIDE = np.uint64(STRETCH)
 
 
-@inlined
+@compiled
 def silu(x: Any) -> Any:
     """x * sigmoid(x)."""
     if x >= SURE:
@@ -27,7 +27,7 @@ def silu(x: Any) -> Any:
     return x / (ONE + f4(math.exp(-x)))
 
 
-@inlined
+@compiled
 def sigmoid(x: Any) -> Any:
     """1 / (1 + exp(-x))."""
     if x >= SURE:
@@ -51,7 +51,7 @@ def add_product(matrix: Columns, which: int, x: Floats, y: Floats) -> None:
                 y[matrix.scatter_row[k]] += matrix.scatter_value[k] * value
 
 
-@inlined
+@compiled
 def dot(rows: Lists, row: int, x: Floats) -> Any:
     """The product of one sparse row with x."""
     total = ZERO
@@ -60,7 +60,7 @@ def dot(rows: Lists, row: int, x: Floats) -> Any:
     return total
 
 
-@inlined
+@compiled
 def scatter(rows: Lists, row: int, factor: Any, y: Floats) -> None:
     """y += factor * one sparse row."""
     for k in range(rows.at[row], rows.at[row + 1]):
@@ -91,7 +91,7 @@ def rms_norm(x: Floats, weight: Floats, epsilon: Any, out: Floats) -> None:
         out[i] = (x[i] * factor) * weight[i]
 
 
-@inlined
+@compiled
 def any_alive(channels: Floats, first: int, size: int) -> bool:
     """Whether silu would leave anything of a head's channels; without branches, so that it vectorises."""
     count = np.int32(0)

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from qdbg.runtime.sparse.compiled import compiled, inlined
+from qdbg.runtime.sparse.compiled import compiled
 from qdbg.runtime.sparse.delta import decay, read, write
 from qdbg.runtime.sparse.elementary import (
     DEAD,
@@ -34,7 +34,7 @@ from qdbg.runtime.sparse.pack import STRETCH, Floats
 from qdbg.runtime.sparse.views import unbundle
 
 
-@inlined
+@compiled
 def open_channels(channels: Floats, first: int, size: int, where: Any, values: Floats) -> int:
     """silu, then the l2 norm, of a key or query: its non-zero entries, and how many there are."""
     count, squares = 0, ZERO

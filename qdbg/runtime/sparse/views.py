@@ -4,33 +4,33 @@ from __future__ import annotations
 
 from typing import Any
 
-from qdbg.runtime.sparse.compiled import compiled, inlined
+from qdbg.runtime.sparse.compiled import compiled
 from qdbg.runtime.sparse.model import AT, Bundle, Geometry, Model
 from qdbg.runtime.sparse.pack import Columns, Floats, Lists
 
 
-@inlined
+@compiled
 def _floats(bundle: Bundle, at: int) -> Floats:
     return bundle.floats[bundle.table[at] : bundle.table[at + 1]]
 
 
-@inlined
+@compiled
 def _indices(bundle: Bundle, at: int) -> Any:
     return bundle.indices[bundle.table[at] : bundle.table[at + 1]]
 
 
-@inlined
+@compiled
 def _matrix(bundle: Bundle, at: int) -> Any:
     flat, layers = _floats(bundle, at), bundle.table[0]
     return flat.reshape(layers, len(flat) // layers)
 
 
-@inlined
+@compiled
 def _lists(b: Bundle, at: int) -> Lists:
     return Lists(_indices(b, at), _indices(b, at + 2), _indices(b, at + 4), _floats(b, at + 6))
 
 
-@inlined
+@compiled
 def _columns(b: Bundle, at: int) -> Columns:
     dense = (_indices(b, at + 4), _indices(b, at + 6), _floats(b, at + 8))
     sparse = (_indices(b, at + 10), _indices(b, at + 12), _floats(b, at + 14))
