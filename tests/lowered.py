@@ -8,12 +8,12 @@ import numpy as np
 from numpy.typing import NDArray
 from ptx_runner import source
 
-from qdbg.compiler.lowering import Geometry, lower
 from qdbg.compiler.machine.config import LINE, MEMORY_BASE, NANO, MachineConfig
 from qdbg.compiler.machine.isa import LANE_OPS, VALUE_OPS, Op, Program
-from qdbg.compiler.machine.vocabulary import Kind, Token, prompt
+from qdbg.compiler.machine.vocabulary import Kind, Token
 from qdbg.runtime.emulator import Emulator
 from qdbg.runtime.launch import BoundLaunch, bind, launch_for
+from qdbg.runtime.launcher import Prepared
 from qdbg.runtime.state import MachineState
 
 _STARTS = (Kind.PC, Kind.STEP, Kind.LAST)
@@ -44,19 +44,8 @@ def prompt_of(text: str, config: MachineConfig = NANO) -> tuple[Program, BoundLa
     """The first launch of a PTX text, compiled: program, bound launch and prompt."""
     loaded = source(text)
     bound = bind(loaded, launch_for(loaded), config.lanes, 4 * config.words)
-    geometry = Geometry(bound.grid, bound.block, bound.shared_base, bound.symbols)
-    program = lower(loaded.ptx, bound.kernel, geometry, config)
-    words = np.frombuffer(bound.parameters.ljust(-(-len(bound.parameters) // 4) * 4, b"\0"), "<u4")
-    uniforms = dict(program.uniforms) | {r: int(words[w]) for r, w in program.parameters.items()}
-    memory: dict[int, int] = {}
-    for allocation in bound.allocations:
-        data = allocation.data.tobytes()
-        for i in range(0, len(data), 4):
-            memory[allocation.address + i] = int.from_bytes(data[i : i + 4], "little")
-    allocated = [(a.address, a.size) for a in bound.allocations]
-    if bound.shared_bytes:
-        allocated.append((bound.shared_base, bound.shared_bytes))
-    return program, bound, prompt(program, uniforms, memory, allocated, bound.threads)
+    image = Prepared(loaded, bound, config).image
+    return image.program, bound, image.tokens
 
 
 def check_layout(program: Program) -> None:

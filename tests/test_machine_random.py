@@ -11,9 +11,10 @@ from machines import SMALL, memory_words, run_circuits
 from ptx_runner import interpreter
 
 from qdbg.compiler.machine.build import machine
-from qdbg.compiler.machine.config import MEMORY_BASE, NANO
+from qdbg.compiler.machine.config import MEMORY_BASE, NANO, MachineConfig
 from qdbg.compiler.machine.vocabulary import Kind
 from qdbg.runtime.checkpoints import find_or_build
+from qdbg.runtime.engine import Engine
 from qdbg.runtime.launch import BoundLaunch
 from qdbg.runtime.sparse.engine import SparseEngine
 
@@ -64,30 +65,28 @@ def test_random_programs_on_the_circuits() -> None:
             np.testing.assert_array_equal(out, expected(case), err_msg=case.text)
 
 
+def check_on(engine: Engine, case: Case, config: MachineConfig, limit: int) -> None:
+    """An engine runs the case to its end and leaves in `out` what the interpreter does."""
+    _, bound, tokens = prompt_of(case.text, config)
+    vocabulary = machine(config).vocabulary
+    token = vocabulary.token(engine.prefill([vocabulary[t] for t in tokens]))
+    while token.kind is not Kind.END:
+        assert engine.passes < limit
+        assert token.kind is not Kind.TRAP
+        token = vocabulary.token(engine.step())
+    out = array_in(engine.state().memory, bound, "out")
+    np.testing.assert_array_equal(out, expected(case), err_msg=case.text)
+
+
 @pytest.mark.stock
 def test_random_programs_on_the_stock_model(stock_small) -> None:  # type: ignore[no-untyped-def]
     for case in draw(PROGRAMS)[:: PROGRAMS // 10][:10]:
-        _, bound, tokens = prompt_of(case.text, SMALL)
-        vocabulary = machine(SMALL).vocabulary
-        token = vocabulary.token(stock_small.prefill([vocabulary[t] for t in tokens]))
-        while token.kind is not Kind.END:
-            assert stock_small.passes < 5000
-            assert token.kind is not Kind.TRAP
-            token = vocabulary.token(stock_small.step())
-        out = array_in(stock_small.state().memory, bound, "out")
-        np.testing.assert_array_equal(out, expected(case), err_msg=case.text)
+        check_on(stock_small, case, SMALL, limit=5000)
 
 
 @pytest.mark.stock
 def test_random_programs_of_full_warps_on_the_sparse_engine() -> None:
     """The machine as it ships, with up to 32 threads a block."""
-    engine, vocabulary = SparseEngine(find_or_build(NANO).path), machine(NANO).vocabulary
+    engine = SparseEngine(find_or_build(NANO).path)
     for case in draw(50, max_block=32):
-        _, bound, tokens = prompt_of(case.text, NANO)
-        token = vocabulary.token(engine.prefill([vocabulary[t] for t in tokens]))
-        while token.kind is not Kind.END:
-            assert engine.passes < 50_000
-            assert token.kind is not Kind.TRAP
-            token = vocabulary.token(engine.step())
-        out = array_in(engine.state().memory, bound, "out")
-        np.testing.assert_array_equal(out, expected(case), err_msg=case.text)
+        check_on(engine, case, NANO, limit=50_000)

@@ -22,7 +22,6 @@ if TYPE_CHECKING:
 
 #: Tokens in a view.
 SHOWN = 200
-Values = tuple[int | None, ...]
 
 
 class Painter:

@@ -53,13 +53,6 @@ class Schedule:
         """Where a signal lives in the residual stream."""
         return self.lives[signal].dimension
 
-    def place(self, head: Head) -> tuple[int, int]:
-        """(layer, head index) of a head."""
-        for layer, heads in self.heads.items():
-            if head in heads:
-                return layer, heads.index(head)
-        raise KeyError(head.name)
-
 
 def ballast_dimensions(hidden: int, log_scale: int = 20) -> list[float]:
     """Values whose squares sum to hidden * 4**log_scale, each a power of two.

@@ -12,7 +12,6 @@ from qdbg.compiler.lowering.frontier import Frontier, uniform_branches
 from qdbg.compiler.lowering.ir import LANE, Operation, Value
 from qdbg.compiler.lowering.layout import Graph
 from qdbg.compiler.lowering.liveness import Liveness
-from qdbg.compiler.machine.isa import Op
 
 
 def uniform_registers(graph: Graph, liveness: Liveness) -> tuple[frozenset[str], Frontier]:
@@ -40,8 +39,3 @@ def uniform_registers(graph: Graph, liveness: Liveness) -> tuple[frozenset[str],
         if not varying:
             return frozenset(uniform), frontier
         uniform -= varying
-
-
-def is_uniform(operation: Operation, uniform: frozenset[str]) -> bool:
-    """Whether the operation runs once for the warp."""
-    return operation.op is not Op.ST and operation.dst in uniform

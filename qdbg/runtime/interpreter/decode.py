@@ -28,7 +28,6 @@ class Operation:
     action: Action
     writes: tuple[str, ...]
     guard: Read | None
-    supported: bool
 
 
 def decode(names: Names, lanes: int, instruction: Instruction) -> Operation:
@@ -39,12 +38,12 @@ def decode(names: Names, lanes: int, instruction: Instruction) -> Operation:
     try:
         if guard is not None:
             read_guard = decoder.read(Register(guard.register, guard.negated), "pred")
-        return Operation(_action(decoder), tuple(decoder.written), read_guard, supported=True)
+        return Operation(_action(decoder), tuple(decoder.written), read_guard)
     except Refusal as error:
         why = str(error)
     except (ValueError, LookupError):  # too few or too many types or operands for the opcode
         why = "is malformed or not supported yet"
-    return Operation(_refuse(names.bound.source, instruction, why), (), read_guard, supported=False)
+    return Operation(_refuse(names.bound.source, instruction, why), (), read_guard)
 
 
 def _action(decoder: Decoder) -> Action:
