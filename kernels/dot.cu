@@ -4,7 +4,7 @@
 // last thread never enters the loop: the lanes have different trip counts. The private sums meet in
 // shared memory behind a barrier and thread 0 adds them up.
 //
-// PTX families (ptx-coverage): A, C (shared memory and a barrier).
+// qdbg-needs: A C
 //
 // qdbg: launch dot<<<1, 4>>>(a = i32[1, 2, 3], b = i32[4, 5, 6], out = i32[1], n = 3)
 // qdbg: expect out = i32[32]

@@ -115,6 +115,29 @@ def test_endless_launches_are_checked_for_a_while(tmp_path: Path) -> None:
     assert (result.tokens, result.expected, result.exact) == (ENDLESS_PASSES, True, True)
 
 
+NEEDS_CALLS = "// qdbg-needs: A O\n"
+
+
+def test_what_the_machine_lacks_is_run_by_the_interpreter_alone(tmp_path: Path) -> None:
+    result = verified(tmp_path, NEEDS_CALLS + SQUARES)
+    assert (result.missing, result.expected, result.exact) == (("O",), True, None)
+    assert (result.status, result.tokens, result.ptx_instructions) == (0, 0, 7)
+    result = verified(tmp_path, NEEDS_CALLS + SQUARES.replace("109, 116", "109, 117"))
+    assert (result.missing, result.expected, result.status) == (("O",), False, 1)
+    assert "not what the file expects" in str(result.error)
+
+
+def test_a_block_may_be_larger_than_the_machines_warp_in_a_file_that_states_its_needs(tmp_path: Path) -> None:
+    large = SQUARES.replace("<1, 5>", "<1, 9>").replace("u32[5]", "u32[9]").replace("// qdbg: expect", "//")
+    assert verified(tmp_path, "// qdbg-needs: A\n" + large).missing == ("blocks of 9 threads",)
+    assert verified(tmp_path, large).status == Exit.USAGE
+
+
+def test_a_need_that_is_no_family_is_a_sentence(tmp_path: Path) -> None:
+    result = verified(tmp_path, SQUARES + "\n// qdbg-needs: A, C\n")
+    assert (result.status, "there is no family A," in str(result.error)) == (Exit.USAGE, True)
+
+
 def test_every_launch_of_every_file_once(tmp_path: Path) -> None:
     (tmp_path / "below").mkdir()
     (tmp_path / "below" / "two.ptx").write_text(SQUARES + "// qdbg: launch squares<<<1, 1>>>(out = u32[1])\n")

@@ -3,7 +3,7 @@
 // A lane leaves the loop when its highest set bit is gone. (Kernighan's `v &= v - 1` is not used: the
 // compiler knows that loop and replaces it by one instruction.)
 //
-// PTX families (ptx-coverage): A.
+// qdbg-needs: A
 //
 // qdbg: launch popcount<<<1, 6>>>(x = u32[0, 1, 255, 2048, 43690, 65535], out = i32[6])
 // qdbg: expect out = i32[0, 1, 8, 1, 8, 16]

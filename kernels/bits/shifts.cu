@@ -1,6 +1,6 @@
 // Shifts left, right logical and right arithmetic by every lane's own distance.
 //
-// PTX families (ptx-coverage): A.
+// qdbg-needs: A
 //
 // qdbg: launch shifts<<<1, 8>>>(x = i32[1, -1, -2147483648, 2147483647, 123456789, -42, 0, -65536],
 // qdbg:                         by = i32[31, 4, 31, 1, 0, 1, 7, 16], left = u32[8], logical = u32[8],

@@ -3,7 +3,7 @@
 // Lanes leave the loop after very different numbers of rounds, and inside it they part again on odd
 // and even: the standard picture of divergence.
 //
-// PTX families (ptx-coverage): A.
+// qdbg-needs: A
 //
 // qdbg: launch collatz<<<1, 8>>>(start = u32[1, 2, 3, 4, 5, 6, 7, 8], steps = i32[8], n = 8)
 // qdbg: expect steps = i32[0, 1, 7, 2, 5, 8, 16, 3]

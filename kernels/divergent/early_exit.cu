@@ -3,7 +3,7 @@
 // Thread i adds up the positive words of its row. It skips the negative ones, stops at a zero and
 // leaves without any result if it meets the poison value.
 //
-// PTX families (ptx-coverage): A.
+// qdbg-needs: A
 //
 // qdbg: launch early_exit<<<1, 4>>>(rows = i32[1, 2, 3, 4, 5, -1, 7, -2, 8, 0, 9, 9, 6, 999, 1, 1],
 // qdbg:                             out = i32[4] = -1, width = 4)

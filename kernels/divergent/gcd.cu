@@ -1,6 +1,6 @@
 // Greatest common divisor by repeated subtraction, one pair of numbers a thread.
 //
-// PTX families (ptx-coverage): A.
+// qdbg-needs: A
 //
 // qdbg: launch gcd<<<1, 4>>>(a = u32[48, 17, 100, 81], b = u32[36, 5, 75, 27], out = u32[4])
 // qdbg: expect out = u32[12, 1, 25, 27]

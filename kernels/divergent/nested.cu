@@ -2,7 +2,7 @@
 //
 // The stores keep the compiler from turning the branches into selects.
 //
-// PTX families (ptx-coverage): A.
+// qdbg-needs: A
 //
 // qdbg: launch nested<<<1, 8>>>(x = i32[-5, 12, 3, 0, 100, -1, 8, 51], out = i32[8], trace = i32[8])
 // qdbg: expect out = i32[5, 48, 86, 85, 50, 1, 93, 0]

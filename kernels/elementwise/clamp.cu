@@ -2,7 +2,7 @@
 //
 // min and max differ in what they take the sign bit for: the same words give two answers.
 //
-// PTX families (ptx-coverage): A.
+// qdbg-needs: A
 //
 // qdbg: launch clamp<<<1, 8>>>(x = i32[-100, -3, 0, 7, 50, 2147483647, -2147483648, 9],
 // qdbg:                        signed_out = i32[8], unsigned_out = u32[8], lo = -5, hi = 40)

@@ -2,7 +2,7 @@
 //
 // The addresses are themselves loaded, so neighbouring lanes touch words that are far apart.
 //
-// PTX families (ptx-coverage): A.
+// qdbg-needs: A
 //
 // qdbg: launch gather_scatter<<<1, 8>>>(data = i32[10, 11, 12, 13, 14, 15, 16, 17],
 // qdbg:                                 index = i32[3, 7, 0, 5, 1, 6, 2, 4], gathered = i32[8],

@@ -2,7 +2,7 @@
 //
 // The blocks run one after another; the last one is only partly in range.
 //
-// PTX families (ptx-coverage): A.
+// qdbg-needs: A
 //
 // qdbg: launch saxpy<<<4, 4>>>(n = 14, alpha = 3, x = i32[14] = iota,
 // qdbg:                        y = i32[5, 4, 3, 2, 1, 0, -1, -2, -3, -4, -5, -6, -7, -8])

@@ -1,6 +1,6 @@
 // Transpose of a small matrix, one element a thread, with a two-dimensional block.
 //
-// PTX families (ptx-coverage): A (tid.y and ctaid.y besides the x ones).
+// qdbg-needs: A
 //
 // qdbg: launch transpose<<<1, (4, 4)>>>(in = i32[16] = iota, out = i32[16], width = 4, height = 4)
 // qdbg: expect out = i32[0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15]

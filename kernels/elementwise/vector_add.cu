@@ -2,7 +2,7 @@
 //
 // The guard `i < n` leaves the last lanes of the block without work.
 //
-// PTX families (ptx-coverage): A.
+// qdbg-needs: A
 //
 // qdbg: launch vector_add<<<1, 8>>>(a = i32[1, 2, 3, 4, 5], b = i32[10, -20, 30, -40, 2147483647],
 // qdbg:                             c = i32[5], n = 5)

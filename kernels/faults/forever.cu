@@ -3,7 +3,7 @@
 // Something to interrupt. `qdbg run` stops at its pass limit (--max-passes) with status 3; in the
 // debugger, continue and press ctrl+c.
 //
-// PTX families (ptx-coverage): A.
+// qdbg-needs: A
 //
 // qdbg-verify: endless
 // qdbg: launch wait_for_flag<<<1, 4>>>(flag = i32[1])

@@ -4,7 +4,7 @@
 // word that belongs to no allocation, and the machine traps there, naming the lane. There is nothing
 // to expect: `qdbg run` ends with status 3.
 //
-// PTX families (ptx-coverage): A.
+// qdbg-needs: A
 //
 // qdbg: launch square<<<1, 8>>>(out = i32[5])
 

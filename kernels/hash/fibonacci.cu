@@ -2,7 +2,7 @@
 //
 // Every lane runs its own number of rounds.
 //
-// PTX families (ptx-coverage): A.
+// qdbg-needs: A
 //
 // qdbg: launch fibonacci<<<1, 6>>>(n = i32[0, 1, 2, 10, 47, 60], out = u32[6])
 // qdbg: expect out = u32[0, 1, 1, 55, 2971215073, 1820529360]

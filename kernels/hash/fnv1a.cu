@@ -1,6 +1,6 @@
 // FNV-1a over the four bytes of every word of a message, one message a thread.
 //
-// PTX families (ptx-coverage): A.
+// qdbg-needs: A
 //
 // qdbg: launch fnv1a<<<1, 4>>>(message = u32[1819043176, 1998597231, 1819438967, 100, 0, 4294967295, 1, 2],
 // qdbg:                        out = u32[4], words = 2)

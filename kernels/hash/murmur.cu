@@ -2,7 +2,7 @@
 //
 // Every product overflows on purpose; a single wrong carry changes the whole hash.
 //
-// PTX families (ptx-coverage): A.
+// qdbg-needs: A
 //
 // qdbg: launch murmur<<<1, 8>>>(key = u32[0, 1, 2, 3735928559, 4294967295, 2147483648, 305419896, 42],
 // qdbg:                         out = u32[8], seed = 2538058380)

@@ -1,6 +1,6 @@
 // Marsaglia's xorshift32, every thread with a seed of its own, `rounds` steps each.
 //
-// PTX families (ptx-coverage): A.
+// qdbg-needs: A
 //
 // qdbg: launch xorshift<<<1, 4>>>(seed = u32[1, 2463534242, 3735928559, 4294967295], out = u32[4],
 // qdbg:                           rounds = 5)

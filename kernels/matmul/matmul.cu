@@ -1,6 +1,6 @@
 // Integer matrix product C = A * B, one element of C a thread, row-major.
 //
-// PTX families (ptx-coverage): A.
+// qdbg-needs: A
 //
 // qdbg: launch matmul<<<1, (2, 2)>>>(a = i32[1, 2, 3, 4], b = i32[5, 6, 7, 8], c = i32[4], m = 2,
 // qdbg:                              n = 2, k = 2)

@@ -3,7 +3,7 @@
 // Half of the active lanes drop out at every round. The barrier stands outside of the `if`, where
 // every thread reaches it.
 //
-// PTX families (ptx-coverage): A, C (shared memory and barriers).
+// qdbg-needs: A C
 //
 // qdbg: launch block_max<<<2, 8>>>(x = i32[3, 9, -4, 12, 5, 5, 0, 7, -8, -3, -90, -7, -2, -41, -6],
 // qdbg:                            out = i32[2], n = 15)

@@ -1,6 +1,6 @@
 // Sum and maximum of an array by thread 0 alone, while the other threads of the block leave.
 //
-// PTX families (ptx-coverage): A.
+// qdbg-needs: A
 //
 // qdbg: launch serial_sum<<<1, 4>>>(x = i32[4, -8, 15, 16, -23, 42, 7, 1, 0, 100000, -1, 3], n = 12,
 // qdbg:                             sum = i32[1], largest = i32[1])

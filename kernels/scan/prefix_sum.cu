@@ -1,6 +1,6 @@
 // Inclusive prefix sum of one block (Hillis and Steele) with two buffers in shared memory.
 //
-// PTX families (ptx-coverage): A, C (shared memory and barriers).
+// qdbg-needs: A C
 //
 // qdbg: launch prefix_sum<<<1, 8>>>(in = i32[3, 1, 4, 1, 5, 9, 2, 6], out = i32[8], n = 8)
 // qdbg: expect out = i32[3, 4, 8, 9, 14, 23, 25, 31]

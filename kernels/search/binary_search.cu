@@ -1,6 +1,6 @@
 // Lower bound in a sorted array: the first position whose element is not below the key.
 //
-// PTX families (ptx-coverage): A.
+// qdbg-needs: A
 //
 // qdbg: launch lower_bound<<<1, 8>>>(sorted = i32[-40, -7, 0, 0, 3, 19, 19, 20, 55, 1000], n = 10,
 // qdbg:                              keys = i32[-100, -7, 0, 1, 19, 20, 56, 2000], position = i32[8])

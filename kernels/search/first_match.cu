@@ -1,6 +1,6 @@
 // First occurrence of a two-word pattern in a text: thread i tries every fourth position.
 //
-// PTX families (ptx-coverage): A.
+// qdbg-needs: A
 //
 // qdbg: launch first_match<<<1, 4>>>(text = i32[1, 2, 1, 3, 1, 2, 2, 1, 3, 3, 1, 2], n = 12, first = 1,
 // qdbg:                              second = 3, found = i32[4])

@@ -2,7 +2,7 @@
 //
 // In even rounds the pairs (0,1), (2,3), ... are put in order, in odd rounds (1,2), (3,4), ...
 //
-// PTX families (ptx-coverage): A, C (shared memory and barriers).
+// qdbg-needs: A C
 //
 // qdbg: launch odd_even_sort<<<1, 8>>>(data = i32[5, -2, 9, 0, 5, -7, 3, 1])
 // qdbg: expect data = i32[-7, -2, 0, 1, 3, 5, 5, 9]

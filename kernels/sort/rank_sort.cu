@@ -1,6 +1,6 @@
 // Rank sort: every thread counts the elements that come before its own and stores it there.
 //
-// PTX families (ptx-coverage): A.
+// qdbg-needs: A
 //
 // qdbg: launch rank_sort<<<1, 8>>>(in = i32[4, 1, 4, -3, 2147483647, 0, -2147483648, 4], out = i32[8], n = 8)
 // qdbg: expect out = i32[-2147483648, -3, 0, 1, 4, 4, 4, 2147483647]

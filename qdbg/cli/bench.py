@@ -75,9 +75,9 @@ def measure(kernels: tuple[Path, ...], effort: Effort) -> dict[str, Any]:
     from qdbg.runtime.checkpoints import find_or_build
     from qdbg.runtime.sparse.engine import SparseEngine
     from qdbg.runtime.stock import StockEngine
-    from qdbg.runtime.suite import cases
+    from qdbg.runtime.suite import cases, lacks
 
-    suite = cases(kernel_paths(kernels))
+    suite = [case for case in cases(kernel_paths(kernels)) if not lacks(case, NANO)]
     with progress_line("building the machine") as progress:
         checkpoint = find_or_build(NANO, progress=progress)
     tell_note(checkpoint)

@@ -6,6 +6,7 @@ import json
 import os
 import sys
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
@@ -168,7 +169,8 @@ def totals(results: list[Verified], seconds: float) -> dict[str, Any]:
     model = sum(r.check_seconds for r in results)
     return {
         "launches": len(results),
-        "ok": sum(r.status == 0 for r in results),
+        "ok": sum(r.status == 0 and not r.missing for r in results),
+        "not_supported_yet": sum(bool(r.missing) for r in results),
         "ptx_instructions": sum(r.ptx_instructions for r in results),
         "tokens": sum(r.tokens for r in results),
         "prompt_tokens": sum(r.prompt_tokens for r in results),
@@ -193,6 +195,8 @@ def print_table(results: list[Verified], engine: str, seconds: float) -> None:
     from rich.console import Console
     from rich.table import Table
 
+    from qdbg.compiler.ptx.families import FAMILIES
+
     console = Console(width=None if sys.stdout.isatty() else WIDTH, highlight=False)
     table = Table(box=None, header_style="bold", pad_edge=False, collapse_padding=True)
     folder = _common_folder([r.path for r in results])
@@ -216,6 +220,15 @@ def print_table(results: list[Verified], engine: str, seconds: float) -> None:
         f"{seconds:.1f} s" + (f", {rate:,.0f} tokens a second and process in the model" if rate else ""),
         soft_wrap=True,
     )
+    if lacking := Counter(need for r in results for need in r.missing):
+        needs = ", ".join(
+            f"{need} ({FAMILIES[need]})" if need in FAMILIES else need for need in sorted(lacking)
+        )
+        console.print(
+            f"{total['not_supported_yet']} launches need what the machine does not have yet, and ran on the "
+            f"interpreter only: {needs}",
+            soft_wrap=True,
+        )
 
 
 def verdict(result: Verified) -> str:
@@ -228,6 +241,8 @@ def verdict(result: Verified) -> str:
         return "NOT as expected"
     if result.status == Exit.USAGE:
         return "failed"
+    if result.missing:
+        return f"not supported yet: {', '.join(result.missing)}"
     if result.status == Exit.UNSUPPORTED:
         return "unsupported" if result.trap else "no end"
     if result.endless:

@@ -20,9 +20,11 @@ from typing import TYPE_CHECKING, Any, Protocol
 from qdbg.compiler.machine.config import MachineConfig
 from qdbg.compiler.machine.isa import Trap
 from qdbg.runtime.engine import Progress, Wrong
+from qdbg.runtime.interpreter import Interpreter
 from qdbg.runtime.launch import LaunchError, parse_launches
 from qdbg.runtime.launch_options import LaunchOptions
 from qdbg.runtime.launcher import Prepared, open_session, prepare
+from qdbg.runtime.needs import missing
 from qdbg.runtime.outcome import PassLimit, issued, run
 from qdbg.runtime.trace import Trace, TraceError
 from qdbg.runtime.view import Block, Mismatch, TrapReport
@@ -90,8 +92,9 @@ class Verified:
     tokens: generated, end token included; kinds: how many of each class; wrong: the first token that
     the model gets wrong (where there is one, the tokens behind it do not count); mismatch: between
     interpreter and emulator; expected: the file's expectations are met, None where it states none;
-    endless: the file says that the launch does not end; seconds: in all, check_seconds: the model's
-    part; status: an exit status; error: what is wrong, in one sentence.
+    endless: the file says that the launch does not end; missing: what the launch needs beyond the machine,
+    so that only the interpreter ran it; seconds: in all, check_seconds: the model's part; status: an exit
+    status; error: what is wrong, in one sentence.
     """
 
     path: str
@@ -106,6 +109,7 @@ class Verified:
     expected: bool | None = None
     trap: TrapReport | None = None
     endless: bool = False
+    missing: tuple[str, ...] = ()
     seconds: float = 0.0
     check_seconds: float = 0.0
     status: int = 0
@@ -142,6 +146,19 @@ def cases(paths: Iterable[Path]) -> list[Case]:
             numbers = range(1, count + 1) if count else (None,)
             found += [Case(os.fspath(file), number) for number in numbers]
     return list(dict.fromkeys(found))
+
+
+def lacks(case: Case, config: MachineConfig) -> tuple[str, ...]:
+    """What the launch needs and the machine does not have, as `needs.missing` says it.
+
+    Nothing for a file that cannot be read, which fails when it is run.
+    """
+    try:
+        text = Path(case.path).read_text(encoding="utf-8-sig")
+        launch = parse_launches(text, case.path)[(case.launch or 1) - 1]
+    except (LaunchError, OSError, UnicodeError, IndexError):
+        return ()
+    return missing(text, case.path, launch, config)
 
 
 @dataclass(frozen=True)
@@ -186,8 +203,13 @@ def propose(case: Case, config: MachineConfig, limit: int) -> Proposal:
 def check(
     case: Case, engine: Verifier, config: MachineConfig, limit: int, progress: Progress | None = None
 ) -> Verified:
-    """Verify a launch on an engine: see the module.  Raises what `propose` does."""
+    """Verify a launch on an engine: see the module.  What the machine lacks something for, only the
+    interpreter runs.  Raises what `propose` does, and Fault, Unsupported and LimitReached there.
+    """
     start = time.perf_counter()
+    if lacking := lacks(case, config):
+        verified = replace(_interpret(case, limit), missing=lacking)
+        return replace(verified, seconds=time.perf_counter() - start)
     proposal = propose(case, config, limit)
     begin = time.perf_counter()
     tokens = proposal.session.tokens
@@ -198,6 +220,23 @@ def check(
         return verified
     located = locate(proposal.prepared, tokens, wrong)
     return replace(verified, wrong=located, status=1, error=str(located))
+
+
+def _interpret(case: Case, limit: int) -> Verified:
+    """Run a launch on the interpreter alone."""
+    prepared = prepare(Path(case.path), LaunchOptions(number=case.launch), None)
+    interpreter = Interpreter(prepared.source.ptx, prepared.bound)
+    interpreter.run(limit)
+    wanted = prepared.bound.expectations
+    met = all(len(e.mismatches(interpreter.array(e.name))) == 0 for e in wanted) if wanted else None
+    verified = Verified(
+        path=case.path,
+        launch=case.launch,
+        kernel=prepared.kernel,
+        ptx_instructions=interpreter.instructions,
+        expected=met,
+    )
+    return _unexpected(verified, prepared) if met is False else verified
 
 
 def locate(prepared: Prepared, tokens: list[int], wrong: Wrong) -> WrongToken:
@@ -242,10 +281,12 @@ def _judge(verified: Verified, prepared: Prepared, session: Session, stuck: Pass
         return replace(verified, expected=False, status=1, error=sentence)
     if verified.trap is not None:
         return _judge_trap(verified, prepared, session)
-    if verified.expected is False:
-        sentence = f"{path}: the result is not what the file expects; `qdbg run` says where"
-        return replace(verified, status=1, error=sentence)
-    return verified
+    return _unexpected(verified, prepared) if verified.expected is False else verified
+
+
+def _unexpected(verified: Verified, prepared: Prepared) -> Verified:
+    sentence = f"{prepared.source.path}: the result is not what the file expects; `qdbg run` says where"
+    return replace(verified, status=1, error=sentence)
 
 
 def _judge_trap(verified: Verified, prepared: Prepared, session: Session) -> Verified:

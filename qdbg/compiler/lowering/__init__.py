@@ -23,7 +23,10 @@ from qdbg.compiler.machine.config import NANO, MachineConfig
 from qdbg.compiler.machine.isa import Program, Reg
 from qdbg.compiler.ptx.ir import Function, Module
 
-__all__ = ["Geometry", "LoweringError", "lower"]
+__all__ = ["SUPPORTED", "Geometry", "LoweringError", "lower"]
+
+#: The families of `ptx.families` whose instructions are all lowered; of others some are.
+SUPPORTED = frozenset("ACD")
 
 
 def lower(module: Module, kernel: Function, geometry: Geometry, config: MachineConfig = NANO) -> Program:
