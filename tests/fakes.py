@@ -90,7 +90,7 @@ def program(step: int = -1, again: Cond = Cond.LT | Cond.GT) -> Program:
         Instr(Op.CBR, a=_K, immediate_is_b=True, cond=again, pattern=_LOOPING, ptx=(6, 7)),
         Instr(Op.BR, target=3, skip=7, pattern=_LOOPING),
         Instr(Op.CLR, slot=0),
-        Instr(Op.ST, _SUM, LANE_INDEX, c=_BASE, scale=2, pattern=_LEFT, ptx=(0, 8, 9, 10, 11)),
+        Instr(Op.ST, a=LANE_INDEX, b=_SUM, c=_BASE, scale=2, pattern=_LEFT, ptx=(0, 8, 9, 10, 11)),
         Instr(Op.HALT, ptx=(12,)),
     )
     locations = {"%r1": LANE_INDEX, "%r2": _K, "%r3": _SUM}

@@ -31,7 +31,7 @@ PROGRAM = Program(
         Instr(Op.ADD, V0, a=V0, immediate=7, pattern=Pattern(1, 1), unchained=True),
         Instr(Op.LD, V0, a=LANE_INDEX, c=BASE, scale=2, pattern=Pattern(1, 0), unchained=True),
         Instr(Op.CLR, slot=0),
-        Instr(Op.ST, V0, a=LANE_INDEX, c=BASE, scale=2, immediate=16),
+        Instr(Op.ST, a=LANE_INDEX, b=V0, c=BASE, scale=2, immediate=16),
         Instr(Op.HALT),
     )
 )

@@ -102,7 +102,7 @@ def test_uniform_branch() -> None:
 
 
 def test_stores_acknowledge_all_lanes_but_the_last() -> None:
-    store = Instr(Op.ST, Reg(1, uniform=True), LANE_INDEX, scale=2, immediate=MEMORY_BASE + 4)
+    store = Instr(Op.ST, a=LANE_INDEX, b=Reg(1, uniform=True), scale=2, immediate=MEMORY_BASE + 4)
     tokens, state = run(store, HALT, threads=3)
     assert tokens == ["<ack>", "<ack>", "<step>", "<end>"]
     assert list(state.memory[:5]) == [0, 100, 100, 100, 0]
@@ -113,7 +113,7 @@ def test_stores_acknowledge_all_lanes_but_the_last() -> None:
     [(2, 24, "<trap lane 2: out of bounds>"), (0, 0, "<trap lane 1: misaligned>"), (2, -4, None)],
 )
 def test_bad_addresses_trap_and_write_nothing(scale: int, offset: int, trap: str | None) -> None:
-    store = Instr(Op.ST, LANE_INDEX, LANE_INDEX, scale=scale, immediate=MEMORY_BASE + offset)
+    store = Instr(Op.ST, a=LANE_INDEX, b=LANE_INDEX, scale=scale, immediate=MEMORY_BASE + offset)
     tokens, state = run(store, HALT, words=(7,) * 8)
     assert tokens[-2:] == [trap or "<trap lane 0: out of bounds>", "<end>"]
     assert list(state.memory[:8]) == {24: [7] * 6 + [0, 1], 0: [0] + [7] * 7, -4: [7] * 8}[offset]

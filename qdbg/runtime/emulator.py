@@ -17,8 +17,10 @@ A pass consumes the newest token, then emits the next one:
   `MORE` for all but the topmost; `LAST` closes the last lane's unless the instruction is unchained,
   in which case `RESULT` does and one `STEP` follows.  A store happens in its own pass and emits
   `ACK`, or `STEP` for the last lane.  A uniform instruction runs once and always closes with `LAST`.
-* A load or store at an address that is no multiple of 4, or else not allocated, emits `TRAP` and
-  writes nothing; uniform loads trap as lane 0.  `END` follows every `TRAP`.
+* `HOLD` emits what it read as `MORE` and `OLD`.  `OLD` writes the lane's destination, and in the same
+  pass the lane does the instruction at pc + 1, which stores and emits `ACK`, or `STEP` for the last lane.
+* A load or store at an address that is misaligned, or else not allocated, emits `TRAP` and writes
+  nothing; uniform loads trap as the lowest active lane.  `END` follows every `TRAP`.
 """
 
 from __future__ import annotations
@@ -29,7 +31,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from qdbg.compiler.machine.alu import evaluate, holds, product_sum
+from qdbg.compiler.machine.alu import ALIGNMENT, MASK, evaluate, holds, inserted, loaded, product_sum
 from qdbg.compiler.machine.config import LINE, MEMORY_BASE, NANO, MachineConfig
 from qdbg.compiler.machine.isa import (
     FIELDS,
@@ -40,6 +42,7 @@ from qdbg.compiler.machine.isa import (
     VALUE_OPS,
     Op,
     Trap,
+    Width,
 )
 from qdbg.compiler.machine.vocabulary import Device, Kind, Token, Vocabulary, assemble, value_tokens
 from qdbg.runtime.engine import Progress
@@ -65,6 +68,11 @@ class _Word:
     immb: int
     unchained: int
     target8: int
+    cond: int
+    width: int
+    signed: int
+    shared: int
+    held: int
 
     @classmethod
     def decode(cls, word: int) -> _Word:
@@ -83,7 +91,7 @@ class _Word:
 
     @property
     def uniform(self) -> bool:
-        return self.op in VALUE_OPS and bool(self.dst & _UNIFORM)
+        return not self.held and self.op in VALUE_OPS and bool(self.dst & _UNIFORM)
 
 
 @dataclass(slots=True)
@@ -98,6 +106,7 @@ class _Machine:
     pc: int | None = None
     done: int = 0  #: lanes of the current instruction that are finished
     above: int = -1  #: only lanes above this one are still to do
+    held: int = 0  #: address that the newest HOLD read
     parts: list[int] = field(default_factory=list)  #: chunks of a value that is not complete
     device: Device = Device.MEMORY
     word: int = 0  #: where the next word of the prompt goes
@@ -200,6 +209,8 @@ class Emulator:
                 lane = self._todo()[0]
                 m.done += 1
                 self._write(self._current().dst, lane, self._value(token.value))
+            case Kind.OLD:
+                self._write(self._current().dst, self._todo()[0], self._value(token.value))
             case Kind.LAST:
                 self._start(self._pc + 1)
                 here = self._current()
@@ -249,7 +260,9 @@ class Emulator:
     # --- running an instruction ------------------------------------------------------------------
 
     def _current(self) -> _Word:
-        pc = self._pc
+        return self._fetch(self._pc)
+
+    def _fetch(self, pc: int) -> _Word:
         if pc not in self._decoded:
             self._decoded[pc] = _Word.decode(self._m.devices[Device.PROGRAM].get(pc, 0))
         return self._decoded[pc]
@@ -275,7 +288,9 @@ class Emulator:
             token = Token(Kind.END)
         elif m.pc is None:
             token = Token(Kind.PAD)
-        elif (here := self._current()).op in LANE_OPS:
+        elif m.newest.kind is Kind.OLD:
+            token = self._finish_hold()
+        elif (here := self._current()).op in LANE_OPS and not here.held:
             token = self._run_lane(here)
         else:
             token = self._run_control(here)
@@ -284,58 +299,88 @@ class Emulator:
 
     def _run_control(self, here: _Word) -> Token:
         match here.op:
+            case _ if here.held:
+                return Token(Kind.STEP)
             case Op.BR:
                 return Token(Kind.PC, here.target if self._active(here.care, here.value) else here.skip)
-            case Op.UBR if holds(here.c, self._operand(here.a, 0), self._b(here, 0)):
+            case Op.UBR if holds(here.cond, self._operand(here.a, 0), self._b(here, 0)):
                 return Token(Kind.PC, here.target)
             case Op.HALT:
                 return Token(Kind.END)
             case Op.TRAP:
                 first = _lanes(self._active(here.care, here.value))[:1]
-                return Token(Kind.TRAP, self._immediate & 3, lane=first[0] if first else 0)
+                return Token(Kind.TRAP, self._immediate & 7, lane=first[0] if first else 0)
         return Token(Kind.STEP)
 
     def _run_lane(self, here: _Word) -> Token:
-        if here.uniform:
-            return self._value_token(here, 0, Kind.LAST)
         todo = self._todo()
+        if here.uniform:
+            return self._value_token(here, todo[0] if todo else 0, Kind.LAST)
         if not todo:
             return Token(Kind.STEP)
         lane, last = todo[0], len(todo) == 1
         if here.op is Op.CBR:
-            taken = holds(here.c, self._operand(here.a, lane), self._b(here, lane))
+            taken = holds(here.cond, self._operand(here.a, lane), self._b(here, lane))
             return Token(Kind.BIT, lane=lane, taken=taken, last=last)
         if here.op is Op.ST:
             address = self._address(here, lane)
-            if (trap := self._fault(address)) is not None:
+            if (trap := self._fault(here, address)) is not None:
                 return Token(Kind.TRAP, int(trap), lane=lane)
-            self._m.devices[Device.MEMORY][address // 4] = self._operand(here.dst, lane)
+            self._m.devices[Device.MEMORY][address // 4] = self._b(here, lane)
             return Token(Kind.STEP if last else Kind.ACK)
+        if here.op is Op.HOLD:
+            return self._value_token(here, lane, Kind.OLD)
         return self._value_token(here, lane, Kind.LAST if last and not here.unchained else Kind.RESULT)
 
     def _value_token(self, here: _Word, lane: int, final: Kind) -> Token:
         """The next chunk of the lane's value."""
-        if here.op is Op.LD:
+        if here.op in (Op.LD, Op.HOLD):
             address = self._address(here, lane)
-            if (trap := self._fault(address)) is not None:
+            if (trap := self._fault(here, address)) is not None:
                 return Token(Kind.TRAP, int(trap), lane=lane)
             value = self._m.devices[Device.MEMORY].get(address // 4, 0)
+            if here.op is Op.LD:
+                value = loaded(value, address, Width(here.width), bool(here.signed))
+            else:
+                self._m.held = address
         else:
-            a, b, c = self._operand(here.a, lane), self._b(here, lane), self._operand(here.c, lane)
-            value = evaluate(here.op, a, b, c, self._addend(here), here.scale, here.c)
+            value = self._compute(here, lane)
         return value_tokens(value, final)[len(self._m.parts)]
+
+    def _compute(self, here: _Word, lane: int) -> int:
+        b = self._b(here, lane)
+        match here.op:
+            case Op.MASK:
+                warp = here.scale if here.uniform else lane // self.config.warp
+                mask = self._active(here.care, here.value)
+                return mask >> warp * self.config.warp & (1 << self.config.warp) - 1
+            case Op.SHFL:
+                return self._operand(here.a, b % self.config.lanes)
+            case Op.INSERT:
+                return inserted(self._operand(here.a, lane), b, self._m.held, Width(here.width))
+        a, c, e = self._operand(here.a, lane), self._operand(here.c, lane), self._addend(here)
+        return evaluate(here.op, a, b, c, e, here.scale, here.cond)
+
+    def _finish_hold(self) -> Token:
+        """The held instruction for the lane whose old value has just arrived."""
+        lane, *others = self._todo()
+        self._m.pc = self._pc + 1
+        self._m.devices[Device.MEMORY][self._m.held // 4] = self._compute(self._current(), lane)
+        self._m.pc -= 1
+        return Token(Kind.ACK if others else Kind.STEP)
 
     def _address(self, here: _Word, lane: int) -> int:
         a, c = self._operand(here.a, lane), self._operand(here.c, lane)
-        return product_sum(here.op, a, 0, c, self._addend(here), here.scale)
+        return product_sum(here.op, a, 0, c, self._addend(here), here.scale) & MASK
 
-    def _fault(self, address: int) -> Trap | None:
-        if address & 3:
+    def _fault(self, here: _Word, address: int) -> Trap | None:
+        if address % ALIGNMENT[Width(here.width)]:
             return Trap.MISALIGNED
-        return None if self._allocated(address // 4) else Trap.OUT_OF_BOUNDS
+        table = Device.SHARED if here.shared else Device.VALID
+        return None if self._allocated(address // 4, table) else Trap.OUT_OF_BOUNDS
 
-    def _allocated(self, word: int) -> bool:
-        return bool(self._m.devices[Device.VALID].get(word // 32, 0) >> word % 32 & 1)
+    def _allocated(self, word: int, table: Device = Device.VALID) -> bool:
+        return bool(self._m.devices[table].get(word // 32, 0) >> word % 32 & 1)
 
     @property
     def _immediate(self) -> int:

@@ -22,7 +22,7 @@ from qdbg.compiler.machine.isa import ADDRESS_OPS, LANE_INDEX, NONE, Cond, Instr
 
 Label = int
 _ALWAYS = Cond.LT | Cond.EQ | Cond.GT
-_WITHOUT_B = ADDRESS_OPS | {Op.SUB, Op.SX8, Op.SX16}
+_WITHOUT_B = ADDRESS_OPS - {Op.ST} | {Op.SUB, Op.SX8, Op.SX16, Op.POPC, Op.CLZ, Op.BREV, Op.MASK}
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,15 +134,18 @@ class Emitter:
 
     def _instr(self, o: Operation, pattern: Pattern) -> Instr:
         register = self.locations.register
-        written = o.b if o.op is Op.ST else o.dst
         instr = Instr(
             o.op,
-            NONE if written is None else register(written),
+            NONE if o.dst is None else register(o.dst),
             register(o.a),
             c=register(o.c),
             immediate=o.addend,
             scale=o.scale,
             cond=o.cond,
+            width=o.width,
+            signed=o.signed,
+            shared=o.shared,
+            held=o.held,
             pattern=pattern,
             ptx=o.ptx,
             result=o.result,

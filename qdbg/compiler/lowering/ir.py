@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 
-from qdbg.compiler.machine.isa import Cond, Op, Trap
+from qdbg.compiler.machine.isa import Cond, Op, Trap, Width
 
 MASK = 0xFFFFFFFF
 Axes = tuple[int, int, int]
@@ -71,9 +71,9 @@ Value = str | int | Parameter | Lane
 
 @dataclass(frozen=True, slots=True)
 class Operation:
-    """A machine instruction on values: `addend` is E of `isa`, and `b` holds the data of ST.
+    """A machine instruction on values: `addend` is E of `isa`.
 
-    `ptx` and `result` as in `isa.Instr`.
+    `width`, `signed`, `shared`, `held`, `ptx` and `result` as in `isa.Instr`.
     """
 
     op: Op
@@ -84,6 +84,10 @@ class Operation:
     addend: int = 0
     scale: int = 0
     cond: Cond = Cond(0)  # noqa: RUF009 (immutable)
+    width: Width = Width.WORD
+    signed: bool = False
+    shared: bool = False
+    held: bool = False
     ptx: tuple[int, ...] = ()
     result: str | None = None
 
@@ -93,9 +97,14 @@ class Operation:
         return self.a, self.b, self.c
 
     @property
+    def agreeing(self) -> tuple[Value, ...]:
+        """The values that must be the same in all lanes for the result to be."""
+        return (self.b,) if self.op is Op.SHFL else self.sources
+
+    @property
     def copied(self) -> Value | None:
         """The value that the operation merely copies, if that is all it does."""
-        if self.op is not Op.ADD or self.c != 0:
+        if self.op is not Op.ADD or self.c != 0 or self.held:
             return None
         if self.a == 0:
             return self.addend

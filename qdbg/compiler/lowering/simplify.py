@@ -9,7 +9,7 @@ from dataclasses import replace
 
 from qdbg.compiler.lowering.ir import MASK, Branch, Jump, Operation, Terminator, Value, copy_of, mirrored
 from qdbg.compiler.machine.alu import evaluate, holds
-from qdbg.compiler.machine.isa import ADDRESS_OPS, VALUE_OPS, Op
+from qdbg.compiler.machine.isa import ADDRESS_OPS, PURE_OPS, Op
 
 _COMMUTATIVE = (Op.MAD, Op.AND, Op.OR, Op.XOR)
 #: op -> (B that changes nothing, B that decides the result, that result); None where there is no such B.
@@ -25,9 +25,9 @@ _NEUTRAL: dict[Op, tuple[int | None, int | None, int]] = {
 
 def simplify(o: Operation) -> Operation:
     """An operation with the same result, no dearer and in normal form."""
-    if o.op in ADDRESS_OPS:
+    if o.op in ADDRESS_OPS and not o.held:
         return _sum(o)
-    if o.op not in VALUE_OPS:
+    if o.op not in PURE_OPS or o.held:
         return o
     a, b, c = o.a, o.b, o.c
     if isinstance(a, int) and isinstance(b, int) and isinstance(c, int):

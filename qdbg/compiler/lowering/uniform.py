@@ -34,7 +34,7 @@ def uniform_registers(graph: Graph, liveness: Liveness) -> tuple[frozenset[str],
             register
             for register in uniform
             for index, operation in definitions[register]
-            if register in wanted[index] or not all(agrees(v) for v in operation.sources)
+            if register in wanted[index] or not all(agrees(v) for v in operation.agreeing)
         }
         if not varying:
             return frozenset(uniform), frontier

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from qdbg.compiler.machine.isa import Cond, Op
+from qdbg.compiler.machine.isa import ADDRESS_OPS, Cond, Op, Width
 
 MASK = 0xFFFFFFFF
 
@@ -21,19 +21,23 @@ def holds(cond: int, a: int, b: int) -> bool:
 
 
 def product_sum(op: Op, a: int, b: int, c: int, e: int, scale: int) -> int:
-    """P = A*B + C + E modulo 2^32, where ADD, LD, ST and SUB bring a B of their own."""
-    if op in (Op.ADD, Op.LD, Op.ST):
+    """P = A*B + C + E in 64 bits, where ADD, LD, ST, HOLD and SUB bring a B of their own."""
+    if op in ADDRESS_OPS:
         b = 1 << scale
     elif op is Op.SUB:
         b = MASK
-    return (a * b + c + e) & MASK
+    elif op is Op.MADS:
+        a, b = signed(a), signed(b)
+    return (a * b + c + e) & (1 << 64) - 1
 
 
 def evaluate(op: Op, a: int, b: int, c: int = 0, e: int = 0, scale: int = 0, cond: int = 0) -> int:
-    """The 32-bit result of a value operation other than LD; operands are unsigned 32-bit patterns."""
+    """The 32-bit result of an operation on values alone; operands are unsigned 32-bit patterns."""
     match op:
         case Op.MAD | Op.ADD | Op.SUB:
-            return product_sum(op, a, b, c, e, scale)
+            return product_sum(op, a, b, c, e, scale) & MASK
+        case Op.MADH | Op.MADS | Op.ADDH:
+            return product_sum(op, a, b, c, e, scale) >> 32
         case Op.AND:
             return a & b
         case Op.OR:
@@ -52,8 +56,40 @@ def evaluate(op: Op, a: int, b: int, c: int = 0, e: int = 0, scale: int = 0, con
             return int(holds(cond, a, b))
         case Op.SEL:
             return a if c & 1 else b
+        case Op.CHOOSE:
+            return c if holds(cond, a, b) else a
         case Op.SX8 | Op.SX16:
-            sign = 0x80 if op is Op.SX8 else 0x8000
-            return ((a & (2 * sign - 1)) ^ sign) - sign & MASK
+            return extended(a, 1 if op is Op.SX8 else 2, True)
+        case Op.POPC:
+            return a.bit_count()
+        case Op.CLZ:
+            return 32 - a.bit_length()
+        case Op.BREV:
+            return int(f"{a:032b}"[::-1], 2)
         case _:
             raise ValueError(f"{op.name} computes no value")
+
+
+def extended(value: int, size: int, sign: bool) -> int:
+    """The low `size` bytes of a word, zero- or sign-extended to 32 bits."""
+    bits = 8 * size
+    value &= (1 << bits) - 1
+    return value | (MASK ^ (1 << bits) - 1) if sign and value >> bits - 1 else value
+
+
+#: Bytes that an access moves.
+BYTES = {Width.WORD: 4, Width.HALF: 2, Width.BYTE: 1, Width.PAIR: 4, Width.QUAD: 4}
+#: What an access's address must be a multiple of.
+ALIGNMENT = BYTES | {Width.PAIR: 8, Width.QUAD: 16}
+
+
+def loaded(word: int, address: int, width: Width, sign: bool) -> int:
+    """What LD makes of the memory word that an address lies in."""
+    return extended(word >> 8 * (address & 3), BYTES[width], sign)
+
+
+def inserted(word: int, value: int, address: int, width: Width) -> int:
+    """The word with its byte or half at `address` replaced by the low bits of `value`."""
+    mask = (1 << 8 * BYTES[width]) - 1
+    place = 8 * (address & 3)
+    return word & ~(mask << place) | (value & mask) << place

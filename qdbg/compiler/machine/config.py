@@ -6,6 +6,8 @@ from dataclasses import dataclass
 
 #: Instructions (or words) between two `line` positions: the reach of the halving clock, see `fetch`.
 LINE = 16
+#: Threads of a warp: the reach of warp instructions such as SHFL and MASK.
+WARP = 32
 #: Byte address of the first word of memory; everything below faults, so that null pointers do.
 MEMORY_BASE = 0x1000
 
@@ -14,12 +16,12 @@ MEMORY_BASE = 0x1000
 class MachineConfig:
     """Sizes of the machine; all powers of two.
 
-    lanes: threads of a warp (4, 8, 16 or 32); registers: 32-bit vector registers of a lane;
-    uniforms: 32-bit registers and constants shared by the warp; slots: divergence bits of a lane;
-    program: instructions; words: 32-bit words of memory.
+    lanes: threads of a block, which run as one instruction stream (a power of two from 4 to 128);
+    registers: 32-bit vector registers of a lane; uniforms: 32-bit registers and constants shared by all
+    lanes; slots: divergence bits of a lane; program: instructions; words: 32-bit words of memory.
     """
 
-    lanes: int = 32
+    lanes: int = 128
     registers: int = 32
     uniforms: int = 128
     slots: int = 8
@@ -27,8 +29,13 @@ class MachineConfig:
     words: int = 4096
 
     def __post_init__(self) -> None:
-        if self.lanes not in (4, 8, 16, 32):
-            raise ValueError(f"a warp has 4, 8, 16 or 32 lanes, not {self.lanes}")
+        if self.lanes not in (4, 8, 16, 32, 64, 128):
+            raise ValueError(f"the machine has 4, 8, 16, 32, 64 or 128 lanes, not {self.lanes}")
+
+    @property
+    def warp(self) -> int:
+        """Lanes of a warp: all of them in a machine narrower than that."""
+        return min(self.lanes, WARP)
 
     @property
     def memory_end(self) -> int:

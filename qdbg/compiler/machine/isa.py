@@ -1,17 +1,23 @@
 """The machine's instruction set: what a warp does in one instruction, and how a program is laid out.
 
-**State.**  Every lane has 32 vector registers and `slots` divergence bits.  The warp has 128
-uniform registers (constants, parameters, values equal in all lanes), a pc, and the memory.
+**State.**  A block's threads are the machine's lanes, warp after warp; they share one instruction
+stream.  Every lane has 32 vector registers and `slots` divergence bits.  The block has 128 uniform
+registers (constants, parameters, values equal in all lanes), a pc, and the memory.
 
 **Execution.**  A *vector* instruction runs once for every active lane, lowest lane first, a lane a
-pass; a *uniform* one (its destination is a uniform register) once for the warp.  A lane is active
-when it exists and every divergence bit in the instruction's `care` pattern equals the pattern's
+pass; a *uniform* one (its destination is a uniform register) once, with the lowest active lane as
+the lane whose vector registers and number it reads.  A lane is active when it exists and every divergence bit in the instruction's `care` pattern equals the pattern's
 value; a bit that was never written, or cleared by `CLR`, matches both.  Control instructions take
 one pass.  No vector instruction may be reached with no active lane: `BR` in front of a block sees
 to that.
 
-**Arithmetic.**  One multiplier-adder serves ADD, SUB, MAD and addresses: P = A*B + C + E modulo
-2^32, where the immediate is B when `immediate_is_b` is set and the addend E otherwise.
+**Arithmetic.**  One multiplier-adder serves ADD, SUB, MAD and addresses: P = A*B + C + E in 64 bits,
+where the immediate is B when `immediate_is_b` is set and the addend E otherwise.
+
+**Memory.**  Words of 32 bits; a store replaces a word.  What reads a word, changes it and writes it back
+(atomics, stores of bytes) is a pair of instructions: HOLD, then one with `held` set, an operation of the
+ALU whose A is usually HOLD's destination and whose result goes to the word that was read.  Each lane does both before
+the next lane starts.  A `held` instruction that is not reached in that way does nothing.
 
 **Layout.**  The program is divided into lines of 16.  Control passes from one instruction to the
 next by a clock that cannot cross a line, so the last instruction of a line must not fall through:
@@ -27,7 +33,7 @@ from typing import NamedTuple
 
 
 class Op(IntEnum):
-    """Operation codes; A, B, C are the operands, D the destination."""
+    """Operation codes; A, B, C are the operands, E the immediate unless it is B, D the destination."""
 
     NOP = 0  #: does nothing and emits STEP; what an unwritten row of the program reads as
     MAD = 1  #: D = A*B + C + E
@@ -44,14 +50,26 @@ class Op(IntEnum):
     SEL = 12  #: D = A if C & 1 else B
     SX8 = 13  #: D = sign extension of A's low 8 bits
     SX16 = 14  #: D = sign extension of A's low 16 bits
-    LD = 15  #: D = memory[(A << scale) + C + E]
-    ST = 16  #: memory[(A << scale) + C + E] = the register named by `dst`
+    LD = 15  #: D = memory[(A << scale) + C + E], as `width` and `signed` say
+    ST = 16  #: memory[(A << scale) + C + E] = B, a word
     BR = 17  #: to `target` if any lane is active under the pattern, else to `skip`
     CBR = 18  #: each active lane's bit in slot `slot` becomes (A cond B)
     UBR = 19  #: to `target` if A cond B (uniform operands), else to the next instruction
     CLR = 20  #: forget the bits of slot `slot` in every lane, once its STEP is read
     HALT = 21  #: end of the launch
     TRAP = 22  #: the first active lane traps with the reason in the low bits of the immediate
+    MADH = 23  #: D = the high word of A*B + C + E, all unsigned (never more than 64 bits)
+    MADS = 24  #: D = the high word of A*B + C + E, A and B signed
+    ADDH = 25  #: D = the high word of (A << scale) + C + E, all unsigned: a carry
+    POPC = 26  #: D = number of ones in A
+    CLZ = 27  #: D = number of zeros above A's highest one (32 for 0)
+    BREV = 28  #: D = A with its bits in reverse order
+    CHOOSE = 29  #: D = C if A cond B else A (compare and swap)
+    INSERT = 30  #: D = A with B's low byte or half (`width`) at the place that the held address names
+    MASK = 31  #: D = the active lanes of a warp, bit i for its lane i: the lane's own warp, or, with a
+    #: uniform destination, warp number `scale`
+    SHFL = 32  #: D = register A of the lane with number B
+    HOLD = 33  #: D = memory[(A << scale) + C + E], a word; holds the lane and the address, see above
 
 
 class Cond(IntFlag):
@@ -67,17 +85,32 @@ class Trap(IntEnum):
     """Why a lane trapped."""
 
     OUT_OF_BOUNDS = 0  #: the word is not part of any allocation
-    MISALIGNED = 1  #: the address is not a multiple of 4
+    MISALIGNED = 1  #: the address is not a multiple of the access's size
     UNSUPPORTED = 2  #: a PTX instruction that the machine lacks was executed
-    USER = 3  #: the PTX instruction `trap`, or a barrier that can never complete
+    USER = 3  #: the PTX instruction `trap`
+    BARRIER = 4  #: a barrier that can never complete
+    ASSERT = 5  #: __assertfail was called
+    RECURSION = 6  #: a call that cannot be inlined
+
+
+class Width(IntEnum):
+    """What an access moves and to what its address must be aligned."""
+
+    WORD = 0
+    HALF = 1
+    BYTE = 2
+    PAIR = 3  #: a word, aligned to 8: the first of a 64-bit access
+    QUAD = 4  #: a word, aligned to 16
 
 
 #: Operations with a result for every active lane, or for the warp.
-VALUE_OPS = frozenset(range(Op.MAD, Op.LD + 1))
+VALUE_OPS = frozenset({*range(Op.MAD, Op.LD + 1), *range(Op.MADH, Op.SHFL + 1)}) - {Op.INSERT}
+#: Operations whose result depends on nothing but their operands.
+PURE_OPS = VALUE_OPS - {Op.LD, Op.MASK, Op.SHFL}
 #: Operations that run once for every active lane (unless the destination is uniform).
-LANE_OPS = VALUE_OPS | {Op.ST, Op.CBR}
-#: P = (A << scale) + C + E, where an immediate is always the addend.
-ADDRESS_OPS = frozenset({Op.ADD, Op.LD, Op.ST})
+LANE_OPS = VALUE_OPS | {Op.ST, Op.CBR, Op.HOLD}
+#: P = (A << scale) + C + E.
+ADDRESS_OPS = frozenset({Op.ADD, Op.ADDH, Op.LD, Op.ST, Op.HOLD})
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -121,8 +154,9 @@ NEVER = Cond(0)
 class Instr:
     """One machine instruction.
 
-    `ptx` lists the indices of the PTX instructions whose work it does (addresses fold into the load
-    that uses them); `result` names the PTX register it writes.  `dst` of ST is the data register.
+    shared: the access is to shared memory and must stay within the block's; held: the instruction is the
+    second half of a HOLD.  `ptx` lists the indices of the PTX instructions whose work it does (addresses
+    fold into the load that uses them); `result` names the PTX register it writes.
     """
 
     op: Op
@@ -137,6 +171,10 @@ class Instr:
     slot: int = 0
     target: int = 0
     skip: int = 0
+    width: Width = Width.WORD
+    signed: bool = False
+    shared: bool = False
+    held: bool = False
     pattern: Pattern = EVERY_LANE
     unchained: bool = False
     ptx: tuple[int, ...] = ()
@@ -145,6 +183,8 @@ class Instr:
     @property
     def uniform(self) -> bool:
         """Runs once for the warp rather than once a lane."""
+        if self.held:
+            return False
         return self.op not in LANE_OPS or (self.op in VALUE_OPS and self.dst.uniform)
 
     def __str__(self) -> str:
@@ -170,42 +210,47 @@ class Instr:
 
 @dataclass(frozen=True, slots=True)
 class Field:
-    """Bits [low, low+width) of the 66-bit instruction word."""
+    """Bits [low, low+width) of the 77-bit instruction word."""
 
     low: int
     width: int
 
 
 #: The instruction word.  BR keeps its target in `dst` and its skip address in `a` (bit 8 of each in
-#: `target8` and the low bit of `scale`); comparisons keep their condition in `c`; the destination of
-#: the instruction before stands in `before`, so that a result can still be written once the pc moved on.
+#: `target8` and the low bit of `scale`); the destination of the instruction before stands in `before`,
+#: so that a result can still be written once the pc moved on.
 FIELDS = {
-    "op": Field(0, 5),
-    "a": Field(5, 8),
-    "b": Field(13, 8),
-    "c": Field(21, 8),
-    "dst": Field(29, 8),
-    "before": Field(37, 8),
-    "care": Field(45, 8),
-    "value": Field(53, 8),
-    "scale": Field(61, 2),
-    "immb": Field(63, 1),
-    "unchained": Field(64, 1),
-    "target8": Field(65, 1),
+    "op": Field(0, 6),
+    "a": Field(6, 8),
+    "b": Field(14, 8),
+    "c": Field(22, 8),
+    "dst": Field(30, 8),
+    "before": Field(38, 8),
+    "care": Field(46, 8),
+    "value": Field(54, 8),
+    "scale": Field(62, 2),
+    "immb": Field(64, 1),
+    "unchained": Field(65, 1),
+    "target8": Field(66, 1),
+    "cond": Field(67, 4),
+    "width": Field(71, 3),
+    "signed": Field(74, 1),
+    "shared": Field(75, 1),
+    "held": Field(76, 1),
 }
-WORD_BITS = 66
+WORD_BITS = 77
 #: `dst` of CBR and CLR is SLOT_BASE + slot: no register has that number.
 SLOT_BASE = 64
-CONDITION_OPS = frozenset({Op.PICK, Op.SET, Op.CBR, Op.UBR})
+CONDITION_OPS = frozenset({Op.PICK, Op.SET, Op.CBR, Op.UBR, Op.CHOOSE})
 
 
 def encode(instr: Instr, before: Instr | None) -> int:
-    """The 66-bit word of `instr`, which follows `before` in straight-line code."""
+    """The 77-bit word of `instr`, which follows `before` in straight-line code."""
     fields = {
         "op": int(instr.op),
         "a": instr.a.code,
         "b": instr.b.code,
-        "c": int(instr.cond) if instr.op in CONDITION_OPS else instr.c.code,
+        "c": instr.c.code,
         "dst": _destination(instr),
         "before": _destination(before) if before else NONE.code,
         "care": instr.pattern.care,
@@ -213,6 +258,11 @@ def encode(instr: Instr, before: Instr | None) -> int:
         "scale": instr.scale,
         "immb": int(instr.immediate_is_b),
         "unchained": int(instr.unchained),
+        "cond": int(instr.cond),
+        "width": int(instr.width),
+        "signed": int(instr.signed),
+        "shared": int(instr.shared),
+        "held": int(instr.held),
     }
     if instr.op in (Op.BR, Op.UBR):
         fields["target8"] = instr.target >> 8

@@ -14,7 +14,8 @@
 | TRAP | lane, reason | a lane trapped; the next token is END |
 | MORE | 11 bits | the low bits of a value that does not fit; in a prompt, of a word |
 | RESULT | 11 bits | a lane's value is complete, sign-extended from its topmost chunk |
-| LAST | 11 bits | the same for the last active lane (or the warp): the next instruction starts |
+| OLD | 11 bits | a value that HOLD read is complete; the lane does the next, held instruction |
+| LAST | 11 bits | the same as RESULT for the last active lane (or the warp): the next instruction starts |
 | WORD | 11 bits | a word of the prompt is complete |
 
 A 32-bit value is one to three chunks, low bits first: 11, 11 and 10 bits, all but the last as MORE.
@@ -48,6 +49,7 @@ class Kind(IntEnum):
     TRAP = auto()
     MORE = auto()
     RESULT = auto()
+    OLD = auto()
     LAST = auto()
     WORD = auto()
 
@@ -59,7 +61,8 @@ class Device(IntEnum):
     VALID = 1  #: 32 words' "is allocated" bits a word
     UNIFORM = 2  #: uniform registers
     IMMEDIATE = 3  #: immediates, one for each instruction
-    PROGRAM = 4  #: 66-bit instruction words
+    PROGRAM = 4  #: 77-bit instruction words
+    SHARED = 5  #: 32 words' "is shared memory" bits a word
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +86,7 @@ class Token:
                 return f"<lane {self.lane}: {int(self.taken)}{' last' if self.last else ''}>"
             case Kind.TRAP:
                 return f"<trap lane {self.lane}: {Trap(self.value).name.lower().replace('_', ' ')}>"
-            case Kind.MORE | Kind.RESULT | Kind.LAST | Kind.WORD | Kind.THREADS:
+            case Kind.MORE | Kind.RESULT | Kind.OLD | Kind.LAST | Kind.WORD | Kind.THREADS:
                 return f"<{self.kind.name.lower()} {self.value:#x}>"
             case _:
                 return f"<{self.kind.name.lower()}>"
@@ -115,7 +118,7 @@ class Vocabulary:
         for lane in range(config.lanes):
             for reason in Trap:
                 yield Token(Kind.TRAP, int(reason), lane=lane)
-        for kind in (Kind.MORE, Kind.RESULT, Kind.LAST, Kind.WORD):
+        for kind in (Kind.MORE, Kind.RESULT, Kind.OLD, Kind.LAST, Kind.WORD):
             for value in range(_CHUNKS):
                 yield Token(kind, value)
 
@@ -136,6 +139,7 @@ def device_sizes(config: MachineConfig) -> dict[Device, int]:
     return {
         Device.MEMORY: first + config.words,
         Device.VALID: (first + config.words) // 32,
+        Device.SHARED: (first + config.words) // 32,
         Device.UNIFORM: config.uniforms,
         Device.IMMEDIATE: config.program,
         Device.PROGRAM: config.program,
@@ -174,11 +178,13 @@ def prompt(
     memory: dict[int, int],
     allocated: Iterable[tuple[int, int]],
     threads: int,
+    shared: tuple[int, int] = (0, 0),
 ) -> list[Token]:
     """A launch as tokens.
 
     uniforms: register -> 32-bit value (parameters and constants); memory: word-aligned byte address
-    -> initial word; allocated: (byte address, bytes) of every allocation; threads: lanes that exist.
+    -> initial word; allocated: (byte address, bytes) of every allocation; threads: lanes that exist;
+    shared: (byte address, bytes) of the block's shared memory, which must be allocated too.
     """
     tokens = [Token(Kind.BOOT), Token(Kind.THREADS, threads)]
     code = program.code
@@ -189,14 +195,11 @@ def prompt(
         for word in row:
             parts = [word >> (CHUNK * i) & (_CHUNKS - 1) for i in range(count)]
             tokens += [Token(Kind.MORE, p) for p in parts[:-1]] + [Token(Kind.WORD, parts[-1])]
-    valid: dict[int, int] = {}
-    for address, size in allocated:
-        for word_index in range(address // 4, -(-(address + size) // 4)):
-            valid[word_index // 32] = valid.get(word_index // 32, 0) | 1 << word_index % 32
     devices = {
         Device.IMMEDIATE: {pc: i.immediate for pc, i in enumerate(code) if i.immediate},
         Device.UNIFORM: {r: v for r, v in uniforms.items() if v & 0xFFFFFFFF},
-        Device.VALID: valid,
+        Device.VALID: _table(allocated),
+        Device.SHARED: _table([shared] if any(i.shared for i in code) else []),
         Device.MEMORY: {a // 4: v for a, v in memory.items() if v & 0xFFFFFFFF},
     }
     for device, content in devices.items():
@@ -205,6 +208,15 @@ def prompt(
             for word in row:
                 tokens += value_tokens(word, Kind.WORD)
     return [*tokens, Token(Kind.PC, program.entry)]
+
+
+def _table(regions: Iterable[tuple[int, int]]) -> dict[int, int]:
+    """One bit for every word of memory that lies in a region, 32 to a word."""
+    table: dict[int, int] = {}
+    for address, size in regions:
+        for index in range(address // 4, -(-(address + size) // 4)):
+            table[index // 32] = table.get(index // 32, 0) | 1 << index % 32
+    return table
 
 
 def _lines(content: dict[int, int]) -> Iterator[tuple[int, list[int]]]:
