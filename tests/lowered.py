@@ -56,7 +56,10 @@ def check_layout(program: Program) -> None:
             assert instr.op in (Op.BR, Op.HALT, Op.TRAP, Op.NOP), (
                 f"control falls through the end of a line at {pc}"
             )
-        elif instr.op in VALUE_OPS and not instr.uniform and not instr.unchained:
+        elif instr.op is Op.HOLD:
+            other = program.code[pc + 1]
+            assert other.held and other.pattern == instr.pattern, f"{pc} is a HOLD without its other half"
+        elif instr.op in VALUE_OPS and not (instr.uniform or instr.unchained or instr.held):
             assert program.code[pc + 1].pattern == instr.pattern, f"{pc} is chained to another pattern"
         if instr.uniform:
             operands = [r for r in (instr.a, instr.b, instr.c) if str(r) != "-"]

@@ -82,11 +82,18 @@ def _place(code: Code, loops: list[tuple[int, int]]) -> tuple[list[Item], dict[L
     for index, item in enumerate(code.items):
         room = LINE - len(placed) % LINE
         straddles = room < short.get(index, 0)
-        if straddles or (room == 1 and item.instr.op not in _FINAL):
+        if straddles or room < _needed_room(item.instr):
             jump_to_next_line()
         address[index] = len(placed)
         placed.append(item)
     return placed, {label: address[at] for label, at in code.labels.items() if at in address} | extra
+
+
+def _needed_room(instr: Instr) -> int:
+    """Places that must be left in a line: one for a jump at its end, and HOLD keeps its other half beside it."""
+    if instr.op in _FINAL or instr.held:
+        return 1
+    return 3 if instr.op is Op.HOLD else 2
 
 
 def _chain(placed: list[Item]) -> list[Item]:
@@ -108,7 +115,8 @@ def _chain(placed: list[Item]) -> list[Item]:
 
 def _hands_over(instr: Instr) -> bool:
     """Whether the instruction's last lane writes a vector register when the next one is current."""
-    return instr.op in VALUE_OPS and not instr.dst.uniform
+    holds = instr.op is Op.HOLD or instr.held
+    return instr.op in VALUE_OPS and not instr.dst.uniform and not holds
 
 
 def _resolve(item: Item, labels: dict[Label, int]) -> Instr:

@@ -17,7 +17,7 @@ from qdbg.compiler.lowering.ir import (
     renumbered,
 )
 from qdbg.compiler.lowering.narrowing import Type
-from qdbg.compiler.machine.isa import Op
+from qdbg.compiler.machine.isa import Cond, Op, Width
 
 _OPEN = Jump(-1)
 
@@ -92,6 +92,27 @@ class Builder:
         dst = dst or self.temporary()
         self.emit(Operation(op, dst, a, b, c, **more))  # type: ignore[arg-type]
         return dst
+
+    def modify(
+        self, op: Op, base: Value, offset: int = 0, *, old: str | None = None, a: Value | None = None,
+        b: Value = 0, c: Value = 0, cond: Cond = Cond(0), width: Width = Width.WORD, shared: bool = False,
+    ) -> str:  # fmt: skip
+        """Replace the word at `base + offset` by `op(a, b, c)` and return the register that gets the old word.
+
+        `a` is the old word unless given; `old` is where to put that, a temporary unless given.  The two
+        operations belong together, see `isa`: nothing may come between them.
+        """
+        if old is None or old in (a, b, c):  # the new word is computed after the old one has been written
+            kept = self.modify(
+                op, base, offset, old=self.temporary(), a=a, b=b, c=c, cond=cond, width=width, shared=shared
+            )
+            if old is not None:
+                self.copy(old, kept)
+            return kept
+        self.emit(Operation(Op.HOLD, old, base, addend=offset, width=width, shared=shared))
+        a = old if a is None else a
+        self.emit(Operation(op, None, a, b, c, cond=cond, width=width, held=True))
+        return old
 
     def complement(self, value: Value) -> Value:
         """`value` with all bits turned over."""

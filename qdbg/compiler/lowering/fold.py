@@ -13,6 +13,8 @@ from qdbg.compiler.machine.isa import Cond, Op
 
 Facts = dict[str, Value]
 _NOT_EQUAL = Cond.LT | Cond.GT
+#: Operations with a result that do more than compute it: they may trap.
+_EFFECTS = (Op.LD, Op.HOLD)
 
 
 def fold_definitions(blocks: Blocks) -> None:
@@ -157,14 +159,14 @@ def _union(a: tuple[int, ...], b: tuple[int, ...]) -> tuple[int, ...]:
 
 
 def remove_dead(blocks: Blocks) -> None:
-    """Drop operations whose result nobody reads, or only such operations.  Loads stay: they may trap."""
+    """Drop operations whose result nobody reads, or only such operations.  Loads stay."""
     needed = _needed(blocks)
     liveness = Liveness(Graph(blocks))
     for index, block in enumerate(blocks):
         live = set(liveness.out[index]) | set(registers(block.reads_at_end()))
         kept = []
         for operation in reversed(block.operations):
-            if operation.op is Op.LD or operation.dst is None or operation.dst in needed & live:
+            if operation.op in _EFFECTS or operation.dst is None or operation.dst in needed & live:
                 kept.append(operation)
                 step_back(operation, live)
         block.operations = kept[::-1]
@@ -185,7 +187,7 @@ def _needed(blocks: Blocks) -> set[str]:
     for block in blocks:
         need(block.reads_at_end())
         for operation in block.operations:
-            if operation.dst is None or operation.op is Op.LD:
+            if operation.dst is None or operation.op in _EFFECTS:
                 need(operation.sources)
             if operation.dst is not None:
                 definitions.setdefault(operation.dst, []).append(operation)

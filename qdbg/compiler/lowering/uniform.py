@@ -12,6 +12,7 @@ from qdbg.compiler.lowering.frontier import Frontier, uniform_branches
 from qdbg.compiler.lowering.ir import LANE, Operation, Value
 from qdbg.compiler.lowering.layout import Graph
 from qdbg.compiler.lowering.liveness import Liveness
+from qdbg.compiler.machine.isa import Op
 
 
 def uniform_registers(graph: Graph, liveness: Liveness) -> tuple[frozenset[str], Frontier]:
@@ -34,7 +35,9 @@ def uniform_registers(graph: Graph, liveness: Liveness) -> tuple[frozenset[str],
             register
             for register in uniform
             for index, operation in definitions[register]
-            if register in wanted[index] or not all(agrees(v) for v in operation.agreeing)
+            if register in wanted[index]
+            or operation.op is Op.HOLD  # lanes take turns: each finds what the one before left
+            or not all(agrees(v) for v in operation.agreeing)
         }
         if not varying:
             return frozenset(uniform), frontier
