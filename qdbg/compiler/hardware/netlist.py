@@ -109,6 +109,8 @@ class Netlist:
         targets = {target: 1} if isinstance(target, Signal) else target
         for unit, weight in terms:
             for signal, factor in targets.items():
+                if not factor:
+                    continue
                 unit.drives[signal] = unit.drives.get(signal, 0) + weight * factor
 
     def define(self, name: str, terms: Terms, low: int = 0, high: int = 1) -> Signal:

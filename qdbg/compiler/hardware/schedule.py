@@ -2,7 +2,7 @@
 
 Time runs through the model: 2*layer is a layer's mixer (heads), 2*layer+1 its MLP (units).  Units
 and heads run as soon as their inputs are complete.  A signal holds a residual dimension from its
-first driver to its last reader; then a unit erases it and the dimension is used again.
+first driver to its last reader; then, if the dimension is used again, a unit erases it.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class Life:
 
 @dataclass
 class Schedule:
-    """The netlist laid out.  `units[layer]`, `heads[layer]`; `erased[layer]` are dimensions to clear."""
+    """The netlist laid out.  `units[layer]`, `heads[layer]`; `erased[layer]` are signals to clear."""
 
     layers: int
     hidden: int
@@ -78,13 +78,13 @@ def schedule(netlist: Netlist, heads_per_layer: int) -> Schedule:
             units[time // 2].append(node)
         else:
             heads[time // 2].append(node)
-    layers = -(-layers // ATTENTION_PERIOD) * ATTENTION_PERIOD
     hidden = 256
     while not _allocate(lives, hidden):
-        hidden += 128
+        hidden += 64
     erased: dict[int, list[Signal]] = {layer: [] for layer in range(layers)}
+    last = {life.dimension: life.start for life in sorted(lives.values(), key=lambda life: life.start)}
     for signal, life in lives.items():
-        if life.end < FOREVER:
+        if life.start < last[life.dimension]:
             erased[life.end // 2].append(signal)
     width = max(len(units[layer]) + len(erased[layer]) for layer in range(layers))
     ballast = list(enumerate(ballast_dimensions(hidden)))

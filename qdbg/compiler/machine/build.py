@@ -20,14 +20,14 @@ from qdbg.compiler.machine.config import MachineConfig
 from qdbg.compiler.machine.execute import execute
 from qdbg.compiler.machine.fetch import fetch
 from qdbg.compiler.machine.inputs import inputs
-from qdbg.compiler.machine.lanes import lanes
+from qdbg.compiler.machine.lanes import lanes, warp_masks
 from qdbg.compiler.machine.memory import memory
 from qdbg.compiler.machine.operands import operands
 from qdbg.compiler.machine.output import output
 from qdbg.compiler.machine.vocabulary import Kind, Token, Vocabulary
 
-#: Heads of a layer: four copies of the registers in two layers, 4,096 words of memory in two.
-HEADS_PER_LAYER = 32
+#: Heads of a layer: a copy of 128 * 32 registers, or 4,096 words of memory.
+HEADS_PER_LAYER = 64
 
 
 @dataclass(frozen=True)
@@ -45,12 +45,13 @@ def machine(config: MachineConfig) -> Machine:
     """Describe and lay out the machine.  Raises ValueError if it could not be exact in bfloat16."""
     net = Netlist()
     vocabulary = Vocabulary(config)
-    tokens = inputs(net, config, vocabulary)
+    tokens = inputs(net, vocabulary)
     fetched = fetch(net, config, tokens)
     chosen = lanes(net, config, tokens, fetched)
     bus = operands(net, config, tokens, fetched, chosen)
     unit = execute(net, fetched, bus)
-    checked = memory(net, config, fetched, chosen, bus, unit)
+    warp_masks(net, config, fetched, chosen, unit.result)
+    checked = memory(net, config, tokens, fetched, chosen, bus, unit)
     output(net, config, vocabulary, tokens, fetched, chosen, unit, checked)
     laid_out = schedule(net, HEADS_PER_LAYER)
     problems = check(net, laid_out)

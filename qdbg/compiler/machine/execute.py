@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from qdbg.compiler.hardware.netlist import Netlist, scale
-from qdbg.compiler.hardware.signals import Signal, equals, total
+from qdbg.compiler.hardware.signals import Linear, Signal, equals, total
 from qdbg.compiler.machine.fetch import Fetch
 from qdbg.compiler.machine.isa import CONDITION_OPS, Op
 from qdbg.compiler.machine.multiply import multiply_add
@@ -13,51 +13,75 @@ from qdbg.compiler.machine.operands import Operands
 
 #: Bit groups of a comparison; the sign bit stands alone, for its order depends on signedness.
 GROUPS = [(0, 6), (6, 12), (12, 18), (18, 25), (25, 31)]
-#: The level at which the shifter's last stage runs: late, where the multiplier leaves room.
-LAST_LEVEL = 7
+#: The level at which the shifter's last stage runs for either direction: where the multiplier leaves room.
+LAST_LEVEL = {"left": 7, "right": 8}
 
 
 @dataclass
 class Execution:
-    """result: 32 bits (loads add theirs later); product: A*B + C + E, also the address; holds: the
-    condition of a comparison."""
+    """result: of the instruction (loads add theirs later); logic: it, where it is not made from
+    A*B + C + E; word: the low word of that sum, also the address; low: the lowest bits of `word`, a level
+    earlier; sums: the result is `word`; holds: the condition of a comparison."""
 
     result: list[Signal]
-    product: list[Signal]
+    logic: list[Signal]
+    word: list[Signal]
+    low: list[Signal]
+    sums: Linear
     holds: Signal
 
 
 def execute(net: Netlist, fetched: Fetch, bus: Operands) -> Execution:
     """Every unit works in every pass; the operation code lets one drive the result."""
     op = fetched.op
-    result = net.bus("result", 32)
-    product = multiply_add(net, bus.a, bus.b, [bus.c, bus.e])
-    additive = op[Op.MAD] + op[Op.ADD] + op[Op.SUB]
+    result, logic = net.bus("result", 32), net.bus("logic", 32)
+    product = multiply_add(net, bus.a, bus.b, [bus.c, bus.e], op[Op.MADS])
+    sums, high = op[Op.MAD] + op[Op.ADD] + op[Op.SUB], op[Op.MADH] + op[Op.MADS] + op[Op.ADDH]
     for bit in range(32):
-        net.drive(result[bit], net.all_of([additive, product[bit]]))
-    _logic(net, op, bus, result)
-    _shift(net, op, bus, result)
+        net.drive(result[bit], net.copy(logic[bit]))
+        net.drive(result[bit], net.all_of([sums, product.word[bit]]))
+        net.drive(result[bit], net.all_of([high, product.high[bit]]))
+    _logic(net, op, bus, logic)
+    _shift(net, op, bus, logic)
+    _count(net, op, bus, logic)
     holds = _compare(net, fetched, bus)
-    net.drive(result[0], net.all_of([op[Op.SET], holds]))
-    for bit in range(32):
-        net.drive(result[bit], net.all_of([op[Op.PICK], holds, bus.a[bit]]))
-        net.drive(result[bit], net.all_of([op[Op.PICK], ~holds, bus.b[bit]]))
-    return Execution(result, product, holds)
+    net.drive(logic[0], net.all_of([op[Op.SET], holds]))
+    for target, a, b, c in zip(logic, bus.a, bus.b, bus.c, strict=True):
+        net.drive(target, net.all_of([op[Op.PICK], holds, a]))
+        net.drive(target, net.all_of([op[Op.PICK], ~holds, b]))
+        net.drive(target, net.all_of([op[Op.CHOOSE], holds, c]))
+        net.drive(target, net.all_of([op[Op.CHOOSE], ~holds, a]))
+    return Execution(result, logic, product.word, product.low, sums, holds)
 
 
 def _logic(net: Netlist, op: dict[Op, Signal], bus: Operands, result: list[Signal]) -> None:
-    """Bitwise operations, selection by a predicate, sign extension."""
+    """Bitwise operations, selection by a predicate, sign extension, A of another lane."""
     predicate = bus.c[0]
     for target, a, b in zip(result, bus.a, bus.b, strict=True):
         net.drive(target, net.all_of([op[Op.AND] + op[Op.OR], a, b]))
         net.drive(target, net.all_of([op[Op.OR] + op[Op.XOR], a, ~b]))
         net.drive(target, net.all_of([op[Op.OR] + op[Op.XOR], ~a, b]))
+        net.drive(target, net.all_of([op[Op.SHFL], a]))
         net.drive(target, net.all_of([op[Op.SEL], predicate, a]))
         net.drive(target, net.all_of([op[Op.SEL], ~predicate, b]))
     for operation, width in ((op[Op.SX8], 8), (op[Op.SX16], 16)):
         for bit in range(width - 1):
             net.drive(result[bit], net.all_of([operation, bus.a[bit]]))
         net.drive(dict.fromkeys(result[width - 1 :], 1), net.all_of([operation, bus.a[width - 1]]))
+
+
+def _count(net: Netlist, op: dict[Op, Signal], bus: Operands, result: list[Signal]) -> None:
+    """Ones, leading zeros, and the order of bits turned round."""
+    ones = total(bus.a)
+    for position in range(6):
+        digit = net.function(ones, 0, 32, lambda count, position=position: count >> position & 1)  # type: ignore[misc]
+        net.drive(result[position], net.all_of([op[Op.POPC], net.define(f"count.ones[{position}]", digit)]))
+    for top in range(-1, 32):
+        highest = [bus.a[top]] if top >= 0 else []
+        found = net.all_of([op[Op.CLZ], *highest, *(~bit for bit in bus.a[top + 1 :])])
+        net.drive({result[i]: 31 - top >> i & 1 for i in range(6)}, found)
+    for bit in range(32):
+        net.drive(result[bit], net.all_of([op[Op.BREV], bus.a[31 - bit]]))
 
 
 def _shift(net: Netlist, op: dict[Op, Signal], bus: Operands, result: list[Signal]) -> None:
@@ -80,7 +104,7 @@ def _shift(net: Netlist, op: dict[Op, Signal], bus: Operands, result: list[Signa
             eights = net.define(f"shift.{way}[{n}]", net.all_of([when, *equals(amount[3:5], n), *in_range]))
             for bit in range(32):
                 if 0 <= bit + 8 * step * n < 32:
-                    shifted = net.all_of([eights, stage[bit + 8 * step * n]], not_before=LAST_LEVEL)
+                    shifted = net.all_of([eights, stage[bit + 8 * step * n]], not_before=LAST_LEVEL[way])
                     net.drive(result[bit], shifted)
     for bit in range(32):
         net.drive(result[bit], net.step(clamped, 32 - bit, fill))
@@ -88,7 +112,7 @@ def _shift(net: Netlist, op: dict[Op, Signal], bus: Operands, result: list[Signa
 
 def _compare(net: Netlist, fetched: Fetch, bus: Operands) -> Signal:
     """Whether A cond B: the highest group that differs decides."""
-    less, equal, greater, signed = fetched.field["c"][:4]
+    less, equal, greater, signed = fetched.field["cond"]
     above, below = [], []
     for group, (low, high) in enumerate(GROUPS):
         difference = total((bus.a[i] - bus.b[i]) * (1 << i - low) for i in range(low, high))

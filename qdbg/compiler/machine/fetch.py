@@ -3,7 +3,8 @@
 A value computed high in the stack cannot reach a lower layer of the next pass except through the
 token, so a program counter cannot simply be incremented.  Instead the position is a line, written
 when a PC or LINE token names it, and an offset in it, which a clock counts: a row whose content is
-halved by every token that moves on.
+halved by every token that moves on.  A token that ends the first half of a HOLD pair looks one
+instruction ahead without moving on.
 """
 
 from __future__ import annotations
@@ -24,6 +25,8 @@ OFFSET_BITS = (LINE - 1).bit_length()
 LINE_BITS = 9
 #: The position clock is stored times 2**16, out of reach of rounding in silu.
 CLOCK_SHIFT = 16
+#: Ticks that one clock counts exactly; more take a second one.
+CLOCK_TICKS = 64
 
 
 @dataclass
@@ -67,18 +70,12 @@ def fetch(net: Netlist, config: MachineConfig, tokens: Inputs) -> Fetch:
         )
     )
     clock = _clock(net, "fetch.clock", jump, tokens.origin, tokens.advance, CLOCK_SHIFT)
-    offset = net.bus("fetch.offset", OFFSET_BITS)
-    for ticks in range(1, LINE):
-        changed = {offset[b]: _bit(ticks, b) - _bit(ticks - 1, b) for b in range(OFFSET_BITS)}
-        net.drive({s: c for s, c in changed.items() if c}, _ticked(net, clock, ticks))
-    lane_clock = _clock(net, "lanes.clock", tokens.starts, tokens.starts, tokens.counts, 0)
-    done_lanes = net.signal("lanes.done", 0, config.lanes)
-    for ticks in range(1, config.lanes + 1):
-        net.drive(done_lanes, _ticked(net, lane_clock, ticks))
+    offset = _offset(net, clock, kind[Kind.OLD])
+    done_lanes = _done_lanes(net, config, tokens)
     word = [*offset, *line]
     loads = {
         d: net.define(f"load.{d.name.lower()}", net.all_of([kind[Kind.WORD], device[d]]))
-        for d in (Device.MEMORY, Device.VALID, Device.UNIFORM)
+        for d in (Device.MEMORY, Device.VALID, Device.SHARED, Device.UNIFORM)
     }
     bits = _program(net, config, tokens, word, device, run)
     immediate = net.bus("instr.immediate", 32)
@@ -89,6 +86,39 @@ def fetch(net: Netlist, config: MachineConfig, tokens: Inputs) -> Fetch:
     return _decode(
         net, config, tokens, Fetch(run, word, loads, done_lanes, fields, immediate, {}, run, run, [], [])
     )
+
+
+def _offset(net: Netlist, clock: Signal, ahead: Signal) -> list[Signal]:
+    """The number of ticks as bits, and one more where `ahead`."""
+    offset = net.bus("fetch.offset", OFFSET_BITS)
+
+    def changes(ticks: int) -> dict[Signal, int]:
+        """How the bits of `ticks` differ from those of the number before."""
+        bits = {offset[b]: _bit(ticks, b) - _bit(ticks - 1, b) for b in range(OFFSET_BITS)}
+        return {signal: change for signal, change in bits.items() if change}
+
+    net.drive(changes(1), net.copy(ahead))
+    for ticks in range(1, LINE):
+        net.drive(changes(ticks), _ticked(net, clock, ticks, ~ahead))
+        if ticks + 1 < LINE:
+            net.drive(changes(ticks + 1), _ticked(net, clock, ticks, ahead))
+    return offset
+
+
+def _done_lanes(net: Netlist, config: MachineConfig, tokens: Inputs) -> Signal:
+    """How many lanes have finished the current instruction."""
+    clock = _clock(net, "lanes.clock", tokens.starts, tokens.starts, tokens.counts, 0)
+    done = net.signal("lanes.done", 0, config.lanes)
+    for ticks in range(1, min(config.lanes, CLOCK_TICKS) + 1):
+        net.drive(done, _ticked(net, clock, ticks))
+    if config.lanes > CLOCK_TICKS:
+        full = net.define("lanes.full", _ticked(net, clock, CLOCK_TICKS))
+        over = net.define("lanes.over", _ticked(net, clock, CLOCK_TICKS + 1))
+        start = net.define("lanes.clock2.start", net.all_of([tokens.counts, full, ~over]))
+        second = _clock(net, "lanes.clock2", start, start, tokens.counts, 0)
+        for ticks in range(1, config.lanes - CLOCK_TICKS + 1):
+            net.drive(done, _ticked(net, second, ticks, full))
+    return done
 
 
 def _bit(number: int, position: int) -> int:
@@ -116,17 +146,17 @@ def _clock(net: Netlist, name: str, start: Linear, origin: Linear, tick: Linear,
     return clock
 
 
-def _ticked(net: Netlist, clock: Signal, ticks: int) -> Terms:
-    """1 where the clock is at most 2**-ticks, else 0 (the next power above gives gates below 0)."""
+def _ticked(net: Netlist, clock: Signal, ticks: int, up: Linear | int = 1) -> Terms:
+    """`up` where the clock is at most 2**-ticks, else 0 (the next power above gives gates below 0)."""
     scaled = clock * (4 << ticks)
-    return scale(net.ramp(7 - scaled) + scale(net.ramp(5 - scaled), -1), 0.5)
+    return scale(net.ramp(7 - scaled, up) + scale(net.ramp(5 - scaled, up), -1), 0.5)
 
 
 def _program(
     net: Netlist, config: MachineConfig, tokens: Inputs, word: list[Signal], device: list[Signal], run: Signal
 ) -> list[Signal]:
-    """Program memory.  The six chunks of a word come from the last six tokens: the convolution looks
-    back three, and the delay line two further."""
+    """Program memory.  The seven chunks of a word come from the last seven tokens: the convolution looks
+    back three, and the delay line three further."""
     bits = net.bus("instr.word", WORD_BITS)
     data = []
     last = WORD_BITS // CHUNK - 1
@@ -176,8 +206,9 @@ def _decode(net: Netlist, config: MachineConfig, tokens: Inputs, fetched: Fetch)
             f"op.{op.name.lower()}", net.all_of([*equals(field["op"], op), fetched.run])
         )
     values = total(fetched.op[op] for op in Op if op in VALUE_OPS)
-    fetched.value_op = net.define("op.value", net.copy(values))
-    uniform_value = net.all_of([values, field["dst"][7]])
+    held = field["held"][0]
+    fetched.value_op = net.define("op.value", net.all_of([values, ~held]))
+    uniform_value = net.all_of([values, field["dst"][7], ~held])
     fetched.uniform = net.define("op.uniform", uniform_value)
     bit = tokens.kind[Kind.BIT]
     for slot in range(config.slots):

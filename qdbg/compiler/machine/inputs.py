@@ -7,23 +7,22 @@ from dataclasses import dataclass
 from qdbg.compiler.hardware.heads import Data, Head
 from qdbg.compiler.hardware.netlist import Netlist
 from qdbg.compiler.hardware.signals import Linear, Signal
-from qdbg.compiler.machine.config import LINE, MachineConfig
+from qdbg.compiler.machine.config import LINE
 from qdbg.compiler.machine.vocabulary import CHUNK, Device, Kind, Token, Vocabulary
 
 ONE = Linear(constant=1)
 #: The payload bit of BIT that tells the outcome; the lane is below it.
-TAKEN = 5
+TAKEN = 7
 #: Classes that no circuit asks for by name: what they do is in `advance`, `starts` and `counts`.
 ANONYMOUS = {Kind.PAD, Kind.END, Kind.ACK}
 
 
 @dataclass
 class Inputs:
-    """Signals that a token's embedding sets, and what follows from the last three tokens.
+    """Signals that a token's embedding sets, and what follows from those before.
 
-    payload: 11 bits; origin: 2**-offset at PC and LINE; above[k]: lane k is off for this pass (BIT)
-    or does not exist (THREADS); advance: the position moves on by one; starts: an instruction
-    starts; counts: a lane is done; value: 32 bits that the chunks so far spell; chunk1, chunk2:
+    payload: 11 bits; origin: 2**-offset at PC and LINE; passed: the outcome of a lane, which others
+    follow (BIT); advance: the position moves on by one; starts: an instruction starts; counts: a lane is done; value: 32 bits that the chunks so far spell; chunk1, chunk2:
     the result to emit continues at its second, third chunk.
     """
 
@@ -31,7 +30,7 @@ class Inputs:
     payload: list[Signal]
     device: list[Signal]
     origin: Signal
-    above: list[Signal]
+    passed: Signal
     advance: Signal
     starts: Signal
     counts: Signal
@@ -41,14 +40,15 @@ class Inputs:
     chunk2: Signal
 
 
-def inputs(net: Netlist, config: MachineConfig, vocabulary: Vocabulary) -> Inputs:
-    """Embeddings, a delay line of two tokens, and the value assembled from chunks."""
+def inputs(net: Netlist, vocabulary: Vocabulary) -> Inputs:
+    """Embeddings, a delay line of three tokens, and the value assembled from chunks."""
     kind = {k: net.signal(f"token.{k.name.lower()}") for k in Kind if k not in ANONYMOUS}
     payload = net.bus("token.payload", CHUNK)
     device = [net.signal(f"token.device.{d.name.lower()}") for d in Device]
     origin = net.signal("token.origin", 0, 2, clock=True)
-    above = net.bus("token.above", config.lanes)
-    advance, starts, counts = (net.signal(f"token.{n}") for n in ("advance", "starts", "counts"))
+    passed, advance, starts, counts = (
+        net.signal(f"token.{n}") for n in ("passed", "advance", "starts", "counts")
+    )
     for index, token in enumerate(vocabulary.tokens):
         bits: dict[Signal, int | float] = {}
         if token.kind in kind:
@@ -62,10 +62,8 @@ def inputs(net: Netlist, config: MachineConfig, vocabulary: Vocabulary) -> Input
             case Kind.LINE:
                 bits[origin] = 2.0  # the first word moves on to offset 0
                 bits[device[token.device]] = 1
-            case Kind.THREADS:
-                bits |= {above[lane]: 1 for lane in range(token.value, config.lanes)}
             case Kind.BIT if not token.last:
-                bits |= {above[lane]: 1 for lane in range(token.lane + 1)}
+                bits[passed] = 1
         ends = token.kind in (Kind.STEP, Kind.LAST) or (token.kind is Kind.BIT and token.last)
         if ends or token.kind is Kind.WORD:
             bits[advance] = 1
@@ -74,14 +72,13 @@ def inputs(net: Netlist, config: MachineConfig, vocabulary: Vocabulary) -> Input
         if token.kind in (Kind.RESULT, Kind.ACK):
             bits[counts] = 1
         net.embeddings[index] = bits
-    earlier = [net.bus(f"token.before{back}", CHUNK) for back in (1, 2)]
+    earlier = [net.bus(f"token.before{back}", CHUNK) for back in (1, 2, 3)]
     more = [net.signal(f"token.more_before{back}") for back in (1, 2)]
-    _delay_line(
-        net, [*payload, kind[Kind.MORE]], [[*bus, flag] for bus, flag in zip(earlier, more, strict=True)]
-    )
+    before = [[*earlier[0], more[0]], [*earlier[1], more[1]], earlier[2]]
+    _delay_line(net, [*payload, kind[Kind.MORE]], before)
     value = _assemble(net, payload, earlier, more)
     return Inputs(
-        kind, payload, device, origin, above, advance, starts, counts, earlier, value,
+        kind, payload, device, origin, passed, advance, starts, counts, earlier, value,
         net.define("emit.chunk1", net.all_of([kind[Kind.MORE], ~more[0]])),
         net.define("emit.chunk2", net.all_of([kind[Kind.MORE], more[0]])),
     )  # fmt: skip
@@ -102,7 +99,7 @@ def _delay_line(net: Netlist, now: list[Signal], before: list[list[Signal]]) -> 
     """One row, written by every token, whose channels hold what earlier tokens said."""
     data, out = {}, {}
     for back, bus in enumerate(before, start=1):
-        for position, (source, target) in enumerate(zip(now, bus, strict=True)):
+        for position, (source, target) in enumerate(zip(now, bus, strict=False)):
             channel = (back - 1) * len(now) + position
             data[channel], out[channel] = Data((source,), tap=back), {target: 1}
     net.head(Head("delay", write={0: ()}, read={0: ()}, data=data, out=out, enable=ONE))

@@ -1,4 +1,4 @@
-"""P = A * B + C + E modulo 2^32 in four levels.
+"""P = A * B + C + E, 64 bits, in four levels; its upper part follows a level later.
 
 1. Column sums of the partial products in radix 8: a unit per bit of A and digit, `a_i * (bits of B)`.
 2. C and E join; every radix-8 sum is split into its digit and carries, and pairs of digits become
@@ -7,43 +7,85 @@
    by itself (generate) or only just not (propagate).
 4. A bit is its value without carry, plus its change where a carry arrives; the carry is a sum of
    disjoint ANDs over the groups below.
+
+Groups 0 to 5 hold the low word.  Their carry out is a signal from which the groups above go on.
+A signed product is the unsigned one less B where A is negative and less A where B is: in the upper word
+-X is ~X + 1.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 
 from qdbg.compiler.hardware.netlist import Netlist, Terms, scale
 from qdbg.compiler.hardware.signals import Linear, Signal, total
 
-WIDTH = 32
+WORD = 32
+WIDTH = 2 * WORD
 DIGITS = -(-WIDTH // 3)  # radix 8
 GROUPS = -(-WIDTH // 6)  # radix 64
+#: Groups that come first, the whole low word among them.
+EARLY = 6
 MAX_CARRY = 2
+#: The level before which the upper columns are not summed: late, where other circuits leave room.
+LATE_LEVEL = 6
 
 
-def multiply_add(net: Netlist, a: list[Signal], b: list[Signal], addends: list[list[Signal]]) -> list[Signal]:
-    """The 32 bits of a * b + the sum of the addends."""
-    sums = _columns(net, a, b)
-    groups = _groups(net, sums, addends)
-    return _carry(net, groups)
+@dataclass
+class Product:
+    """word, high: the low and the high 32 bits; low: the lowest six bits, a level earlier."""
+
+    word: list[Signal]
+    high: list[Signal]
+    low: list[Signal]
+
+
+def multiply_add(
+    net: Netlist, a: list[Signal], b: list[Signal], addends: list[list[Signal]], signed: Signal
+) -> Product:
+    """a * b + the sum of the addends, all unsigned; or, for the high word, a and b `signed`."""
+    groups = _groups(net, _columns(net, a, b, signed), addends)
+    bits = net.bus("product", WIDTH)
+    early, late = groups[:EARLY], groups[EARLY:]
+    _carry(net, early, [], bits)
+    carried = [
+        [_sum(net, f"product.carried{n}", _carries(net, early, EARLY - 1, n, []))]
+        for n in range(1, MAX_CARRY + 1)
+    ]
+    _carry(net, late, carried, bits[6 * EARLY :])
+    low = [_bit_of(net, groups[0], bit) for bit in range(6)]
+    return Product(bits[:WORD], bits[WORD:], low)
+
+
+def _sum(net: Netlist, name: str, paths: list[list[Linear]]) -> Signal:
+    return net.define(name, [term for path in paths for term in net.all_of(path)])
 
 
 def _digit(bits: list[Signal], digit: int) -> Linear:
     return total(bit * (1 << i) for i, bit in enumerate(bits[3 * digit : 3 * digit + 3]))
 
 
-def _columns(net: Netlist, a: list[Signal], b: list[Signal]) -> list[Signal]:
+def _columns(net: Netlist, a: list[Signal], b: list[Signal], signed: Signal) -> list[Signal]:
     sums = []
     for digit in range(DIGITS):
         terms: Terms = []
         high = 0
-        for i in range(WIDTH):
-            places = [p for p in range(3 * digit, min(3 * digit + 3, WIDTH)) if p >= i]
-            form = total(b[p - i] * (1 << p - 3 * digit) for p in places)
-            if places:
-                terms += net.all_of([a[i]], form)
+        level = LATE_LEVEL if digit >= 2 * EARLY else 0
+
+        def add(literals: list[Linear], form: Linear, level: int = level) -> None:
+            nonlocal terms, high
+            if form.bounds[1]:
+                terms = terms + net.all_of(literals, form, level)
                 high += form.bounds[1]
+
+        for i in range(WORD):
+            places = {p - i: p - 3 * digit for p in range(3 * digit, 3 * digit + 3) if 0 <= p - i < WORD}
+            add([a[i]], total(b[bit] * (1 << place) for bit, place in places.items()))
+        places = {p - WORD: p - 3 * digit for p in range(3 * digit, 3 * digit + 3) if WORD <= p < WIDTH}
+        for one, other in ((a, b), (b, a)):
+            less = total(~other[bit] * (1 << place) for bit, place in places.items())
+            add([signed, one[WORD - 1]], less + (1 << places[0] if 0 in places else 0))
         sums.append(net.define(f"product.column[{digit}]", terms, 0, high))
     return sums
 
@@ -69,15 +111,13 @@ def _groups(net: Netlist, sums: list[Signal], addends: list[list[Signal]]) -> li
     ]
 
 
-def _carry(net: Netlist, groups: list[Signal]) -> list[Signal]:
-    product = net.bus("product", WIDTH)
+def _carry(net: Netlist, groups: list[Signal], below: list[list[Signal]], product: list[Signal]) -> None:
+    """Drives the bits of the groups.  `below[n - 1]` tells whether at least n is carried into the first."""
     for group, value in enumerate(groups):
         assert (value.high + MAX_CARRY) // 64 <= MAX_CARRY, "a group would carry more than 2"
-        carries = [_carries(net, groups, group - 1, at_least) for at_least in range(1, MAX_CARRY + 1)]
-        for bit in range(min(6, WIDTH - 6 * group)):
-            target = product[6 * group + bit]
-            plain = _table(net, value, f"bit{bit}", lambda v, bit=bit: v >> bit & 1)  # type: ignore[misc]
-            net.drive(target, net.copy(plain))
+        carries = [_carries(net, groups, group - 1, n, below) for n in range(1, MAX_CARRY + 1)]
+        for bit, target in enumerate(product[6 * group : 6 * group + 6]):
+            net.drive(target, net.copy(_bit_of(net, value, bit)))
             for more, paths in enumerate(carries, start=1):
                 if paths:
                     change = _table(
@@ -89,7 +129,11 @@ def _carry(net: Netlist, groups: list[Signal]) -> list[Signal]:
                     )
                     for path in paths:
                         net.drive(target, net.all_of(path, change))
-    return product
+
+
+def _bit_of(net: Netlist, group: Signal, bit: int) -> Signal:
+    """A bit of a group's sum, before any carry."""
+    return _table(net, group, f"bit{bit}", lambda v: v >> bit & 1)
 
 
 def _table(net: Netlist, value: Signal, name: str, f: Callable[[int], int], low: int = 0) -> Signal:
@@ -100,18 +144,20 @@ def _table(net: Netlist, value: Signal, name: str, f: Callable[[int], int], low:
     return net.signals[full]
 
 
-def _carries(net: Netlist, groups: list[Signal], group: int, at_least: int) -> list[list[Linear]]:
+def _carries(
+    net: Netlist, groups: list[Signal], group: int, at_least: int, below: list[list[Signal]]
+) -> list[list[Linear]]:
     """Disjoint ANDs whose sum is [the carry out of `group` >= at_least]."""
     if group < 0:
-        return []
+        return [list(below[at_least - 1])] if below else []
     value, bound = groups[group], 64 * at_least
     paths: list[list[Linear]] = []
     if value.high >= bound:
         paths.append([_table(net, value, f"carries{at_least}", lambda v: int(v >= bound))])
     for arriving in range(1, MAX_CARRY + 1):
         needed = bound - arriving
-        below = _carries(net, groups, group - 1, arriving) if value.high >= needed else []
-        if below:
+        before = _carries(net, groups, group - 1, arriving, below) if value.high >= needed else []
+        if before:
             just = _table(net, value, f"is{needed}", lambda v, needed=needed: int(v == needed))  # type: ignore[misc]
-            paths += [[just, *path] for path in below]
+            paths += [[just, *path] for path in before]
     return paths

@@ -15,11 +15,12 @@ from qdbg.compiler.machine.vocabulary import CHUNK, Kind, Token, Vocabulary
 
 #: What the class counts for in a logit, against 1 for a bit of the payload.
 CLASS_WEIGHT = 64
-LANE_BITS = 5
+LANE_BITS = 7
+REASON_BITS = 3
 #: Classes that a pass can emit, with the payload bits that tell their tokens apart.
 EMITTED = {
-    Kind.END: 0, Kind.STEP: 0, Kind.ACK: 0, Kind.PC: 9, Kind.BIT: 7, Kind.TRAP: 7,
-    Kind.MORE: CHUNK, Kind.RESULT: CHUNK, Kind.LAST: CHUNK,
+    Kind.END: 0, Kind.STEP: 0, Kind.ACK: 0, Kind.PC: 9, Kind.BIT: LANE_BITS + 2,
+    Kind.TRAP: LANE_BITS + REASON_BITS, Kind.MORE: CHUNK, Kind.RESULT: CHUNK, Kind.OLD: CHUNK, Kind.LAST: CHUNK,
 }  # fmt: skip
 
 
@@ -67,13 +68,14 @@ def _classes(
     checked: MemoryWires,
     kind: dict[Kind, Signal],
 ) -> None:
-    op, result = fetched.op, unit.result
+    op, result, held = fetched.op, unit.result, fetched.field["held"][0]
     lane_value = net.define("emit.lane_value", net.all_of([fetched.value_op, ~fetched.uniform, ~chosen.none]))
+    holds = net.define("emit.hold", net.all_of([op[Op.HOLD], ~chosen.none]))
     closes = net.signal("emit.closes")  # the value's last chunk will end the instruction
     net.drive(closes, net.copy(fetched.uniform))
     net.drive(closes, net.all_of([lane_value, chosen.final, ~fetched.field["unchained"][0]]))
     trapped = tokens.kind[Kind.TRAP]
-    going = net.define("emit.value", net.copy(lane_value + fetched.uniform))
+    going = net.define("emit.value", net.copy(lane_value + holds + fetched.uniform))
     first, second, third = ~tokens.chunk1 - tokens.chunk2, tokens.chunk1, tokens.chunk2
     # A value fits k chunks if all bits from its sign bit on are equal.
     fits = []
@@ -85,15 +87,19 @@ def _classes(
     for chunk, fit in ((first, fits[0]), (second, fits[1]), (third, Linear(constant=1))):
         net.drive(kind[Kind.MORE], net.all_of([*ready, chunk, ~fit]))
         net.drive(kind[Kind.LAST], net.all_of([*ready, chunk, fit, closes]))
-        net.drive(kind[Kind.RESULT], net.all_of([*ready, chunk, fit, ~closes]))
+        net.drive(kind[Kind.OLD], net.all_of([*ready, chunk, fit, holds]))
+        net.drive(kind[Kind.RESULT], net.all_of([*ready, chunk, fit, ~closes - holds]))
     lives = [~trapped]
     net.drive(kind[Kind.END], net.copy(trapped))
     net.drive(kind[Kind.END], net.all_of([op[Op.HALT], *lives]))
     net.drive(kind[Kind.TRAP], net.all_of([checked.fault, *lives]))
     net.drive(kind[Kind.TRAP], net.all_of([op[Op.TRAP], *lives]))
-    net.drive(kind[Kind.ACK], net.all_of([op[Op.ST], ~chosen.final, ~checked.fault, *lives]))
-    net.drive(kind[Kind.STEP], net.all_of([op[Op.ST], chosen.final, ~checked.fault, *lives]))
-    net.drive(kind[Kind.STEP], net.all_of([fetched.value_op, ~fetched.uniform, chosen.none, *lives]))
+    stored = op[Op.ST] + tokens.kind[Kind.OLD]
+    net.drive(kind[Kind.ACK], net.all_of([stored, ~chosen.final, ~checked.fault, *lives]))
+    net.drive(kind[Kind.STEP], net.all_of([stored, chosen.final, ~checked.fault, *lives]))
+    net.drive(kind[Kind.STEP], net.all_of([held, ~tokens.kind[Kind.OLD], *lives]))
+    idle = fetched.value_op - fetched.uniform + op[Op.HOLD]
+    net.drive(kind[Kind.STEP], net.all_of([idle, chosen.none, *lives]))
     net.drive(kind[Kind.STEP], net.all_of([op[Op.NOP] + op[Op.CLR], *lives]))
     net.drive(kind[Kind.STEP], net.all_of([op[Op.UBR], ~unit.holds, *lives]))
     net.drive(kind[Kind.PC], net.all_of([op[Op.UBR], unit.holds, *lives]))
@@ -122,22 +128,13 @@ def _jumps(net: Netlist, fetched: Fetch, chosen: Lanes, unit: Execution, payload
 def _lanes(
     net: Netlist, fetched: Fetch, chosen: Lanes, unit: Execution, checked: MemoryWires, payload: list[Signal]
 ) -> None:
-    """The lane of BIT and TRAP with its outcome or reason; instructions of the warp trap as lane 0."""
+    """The lane of BIT and TRAP with its outcome or reason."""
     branch, trap = fetched.op[Op.CBR], fetched.op[Op.TRAP]
-    access = fetched.op[Op.LD] + fetched.op[Op.ST]
-    number = [
-        net.define(
-            f"lanes.number[{bit}]",
-            net.all_of([branch + trap + access, ~fetched.uniform],
-                       total(lane for k, lane in enumerate(chosen.run) if k >> bit & 1)),
-        )
-        for bit in range((len(chosen.run) - 1).bit_length())
-    ]  # fmt: skip
-    for bit, signal in enumerate(number):
-        net.drive(payload[bit], net.all_of([branch + trap, signal]))
-        net.drive(payload[bit], net.all_of([checked.fault, signal]))
+    for bit, number in enumerate(chosen.number):
+        net.drive(payload[bit], net.all_of([branch + trap, number]))
+        net.drive(payload[bit], net.all_of([checked.fault, number]))
     net.drive(payload[TAKEN], net.all_of([branch, unit.holds]))
     net.drive(payload[TAKEN + 1], net.all_of([branch, chosen.final]))
-    for bit in range(2):
+    for bit in range(REASON_BITS):
         net.drive(payload[LANE_BITS + bit], net.all_of([trap, fetched.immediate[bit]]))
     net.drive(payload[LANE_BITS], net.all_of([checked.fault, checked.misaligned]))
