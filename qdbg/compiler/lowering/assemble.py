@@ -90,7 +90,7 @@ def _place(code: Code, loops: list[tuple[int, int]]) -> tuple[list[Item], dict[L
 
 
 def _needed_room(instr: Instr) -> int:
-    """Places that must be left in a line: one for a jump at its end, and HOLD keeps its other half beside it."""
+    """Places that must be left in a line: one for a jump at its end; HOLD keeps its other half beside it."""
     if instr.op in _FINAL or instr.held:
         return 1
     return 3 if instr.op is Op.HOLD else 2

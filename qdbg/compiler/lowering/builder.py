@@ -17,7 +17,7 @@ from qdbg.compiler.lowering.ir import (
     renumbered,
 )
 from qdbg.compiler.lowering.narrowing import Type
-from qdbg.compiler.machine.isa import Cond, Op, Width
+from qdbg.compiler.machine.isa import NEVER, Cond, Op, Width
 
 _OPEN = Jump(-1)
 
@@ -95,9 +95,9 @@ class Builder:
 
     def modify(
         self, op: Op, base: Value, offset: int = 0, *, old: str | None = None, a: Value | None = None,
-        b: Value = 0, c: Value = 0, cond: Cond = Cond(0), width: Width = Width.WORD, shared: bool = False,
+        b: Value = 0, c: Value = 0, cond: Cond = NEVER, width: Width = Width.WORD, shared: bool = False,
     ) -> str:  # fmt: skip
-        """Replace the word at `base + offset` by `op(a, b, c)` and return the register that gets the old word.
+        """Replace the word at `base + offset` by `op(a, b, c)` and return the register with the old word.
 
         `a` is the old word unless given; `old` is where to put that, a temporary unless given.  The two
         operations belong together, see `isa`: nothing may come between them.
