@@ -121,7 +121,7 @@ def session(
     words = np.frombuffer(bound.parameters, np.uint32).tolist()
     uniforms = {register: words[word] for register, word in machine.parameters.items()}
     allocated = tuple((a.address, a.size) for a in bound.allocations)
-    image = Image(TINY, machine, uniforms, {}, allocated, bound.threads)
+    image = Image(TINY, machine, uniforms, {}, allocated, bound.threads, (0, 0))
     made = Session(
         kernel,
         bound,

@@ -38,7 +38,8 @@ class Image:
     """A launch as the machine takes it.
 
     uniforms: uniform register -> initial value; memory: word-aligned byte address -> initial word;
-    allocated: (byte address, bytes) of what may be touched; threads: lanes that exist.
+    allocated: (byte address, bytes) of what may be touched; threads: lanes that exist; shared: (byte
+    address, bytes) of the block's shared memory, part of what is allocated.
     """
 
     config: MachineConfig
@@ -47,6 +48,7 @@ class Image:
     memory: dict[int, int]
     allocated: tuple[tuple[int, int], ...]
     threads: int
+    shared: tuple[int, int]
 
     @cached_property
     def vocabulary(self) -> Vocabulary:
@@ -56,7 +58,7 @@ class Image:
     @cached_property
     def tokens(self) -> list[Token]:
         """The prompt."""
-        return prompt(self.program, self.uniforms, self.memory, self.allocated, self.threads)
+        return prompt(self.program, self.uniforms, self.memory, self.allocated, self.threads, self.shared)
 
     @cached_property
     def ids(self) -> list[int]:
@@ -186,9 +188,10 @@ def _image(source: Source, bound: BoundLaunch, config: MachineConfig) -> Image:
         for index, word in enumerate(_words(allocation.data.tobytes())):
             memory[allocation.address + 4 * index] = word
     allocated = [(a.address, a.size) for a in bound.allocations]
+    shared = (bound.shared_base, bound.shared_bytes)
     if bound.shared_bytes:
-        allocated.append((bound.shared_base, bound.shared_bytes))
-    return Image(config, program, uniforms, memory, tuple(allocated), bound.threads)
+        allocated.append(shared)
+    return Image(config, program, uniforms, memory, tuple(allocated), bound.threads, shared)
 
 
 def _words(data: bytes) -> Iterator[int]:

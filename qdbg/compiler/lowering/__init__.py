@@ -11,7 +11,7 @@ from qdbg.compiler.lowering.assemble import assemble
 from qdbg.compiler.lowering.barriers import traps_first
 from qdbg.compiler.lowering.emit import Emitter, Locations
 from qdbg.compiler.lowering.fold import fold_definitions, propagate_copies, remove_dead
-from qdbg.compiler.lowering.ir import Blocks, Geometry, LoweringError, Parameter
+from qdbg.compiler.lowering.ir import Blocks, Geometry, LoweringError, Parameter, high_half
 from qdbg.compiler.lowering.layout import Graph, arrange
 from qdbg.compiler.lowering.liveness import Liveness
 from qdbg.compiler.lowering.operands import BLOCK_INDEX
@@ -70,7 +70,9 @@ def _lower(module: Module, kernel: Function, geometry: Geometry, config: Machine
             register: value.word for value, register in fixed.items() if isinstance(value, Parameter)
         },
         locations={
-            name: Reg(number, name in uniform) for name, number in numbers.items() if name in kernel.registers
+            name: Reg(number, name in uniform)
+            for name, number in numbers.items()
+            if name.removesuffix(high_half("")) in kernel.registers
         },
         block_index={axis: numbers[name] for axis, name in BLOCK_INDEX.items() if name in numbers},
     )

@@ -1,255 +1,217 @@
-"""Instruction selection for values: PTX ISA 9.7.1 integer arithmetic, 9.7.6 comparison, 9.7.8 logic and
-shift, 9.7.9 moves and conversions."""
+"""Selection for integer arithmetic: PTX ISA 9.7.1 (but for division and bit fields) and 9.7.2, carries."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
-from qdbg.compiler.lowering.builder import Builder
-from qdbg.compiler.lowering.ir import MASK, Value
+from qdbg.compiler.lowering.ir import Value
 from qdbg.compiler.lowering.narrowing import Type, Unsupported, scalar, types
-from qdbg.compiler.lowering.operands import Operands
+from qdbg.compiler.lowering.translation import Translation
+from qdbg.compiler.lowering.wide import ZERO, Wide
 from qdbg.compiler.machine.isa import Cond, Op
-from qdbg.compiler.ptx.ir import Immediate, Instruction, Operand, Pair, Register
+from qdbg.compiler.ptx.ir import Instruction, Operand
 
-_COMPARISONS = {
-    "eq": Cond.EQ,
-    "ne": Cond.LT | Cond.GT,
-    "lt": Cond.LT,
-    "le": Cond.LT | Cond.EQ,
-    "gt": Cond.GT,
-    "ge": Cond.GT | Cond.EQ,
-}
-_UNSIGNED_NAMES = {"lo": "lt", "ls": "le", "hi": "gt", "hs": "ge"}
-_LOGIC = {"and": Op.AND, "or": Op.OR, "xor": Op.XOR}
+#: The virtual register of the carry flag CC.CF: 0 or 1, after a subtraction the borrow.
+CARRY = "CC.CF"
+_NEGATIVE = Cond.LT | Cond.SIGNED
 
 
-class Arithmetic:
+class Arithmetic(Translation):
     """One method per opcode; each appends the operations that leave the result in its destination."""
-
-    def __init__(self, builder: Builder, operands: Operands):
-        self.builder, self.operands = builder, operands
 
     @property
     def selectors(self) -> dict[str, Callable[[Instruction], None]]:
         """PTX opcode -> method."""
         return {
             "add": self._add,
-            "sub": self._sub,
-            "mul": self._mul,
-            "mad": self._mul,
+            "addc": self._add,
+            "sub": self._add,
+            "subc": self._add,
+            "mul": self._multiply,
+            "mad": self._multiply,
+            "madc": self._multiply,
+            "mul24": self._multiply24,
+            "mad24": self._multiply24,
             "neg": self._neg,
             "abs": self._abs,
             "min": self._min_max,
             "max": self._min_max,
-            "and": self._logic,
-            "or": self._logic,
-            "xor": self._logic,
-            "not": self._not,
-            "cnot": self._cnot,
-            "lop3": self._lop3,
-            "shl": self._shl,
-            "shr": self._shr,
-            "setp": self._setp,
-            "set": self._set,
-            "selp": self._selp,
-            "mov": self._mov,
-            "cvt": self._cvt,
-            "cvta": self._cvta,
+            "sad": self._sad,
+            "dp4a": self._dot,
+            "dp2a": self._dot,
         }
 
-    def _value(self, operand: Operand) -> Value:
-        return self.operands.value(operand)
-
-    def _extended(self, operand: Operand, kind: Type) -> Value:
-        return self.builder.extended(self._value(operand), kind)
-
-    # --- arithmetic --------------------------------------------------------------------------------
+    # --- sums ----------------------------------------------------------------------------------------
 
     def _add(self, i: Instruction) -> None:
-        dst, a, b = self._plain(i)
-        self.builder.op(Op.ADD, a, c=b, dst=dst)
-
-    def _sub(self, i: Instruction) -> None:
-        dst, a, b = self._plain(i)
-        self.builder.op(Op.SUB, b, c=a, dst=dst)
-
-    def _plain(self, i: Instruction) -> tuple[str, Value, Value]:
-        """Destination and operands of an operation whose low half needs low halves only."""
-        scalar(i, wide=True)
-        if i.has("sat", "cc") or i.opcode in ("addc", "subc"):
-            raise Unsupported
-        return destination(i), self._value(i.operands[1]), self._value(i.operands[2])
-
-    def _mul(self, i: Instruction) -> None:
         kind = scalar(i, wide=True)
-        if i.has("hi", "sat", "cc") or not i.has("lo", "wide") or (i.has("wide") and kind.bits == 64):
+        carries = i.opcode.endswith("c")
+        if i.has("sat"):
+            if kind != Type("s", 32):
+                raise Unsupported
+            saturated = self._saturated(self.low(i.operands[1]), self.low(i.operands[2]), i.opcode == "sub")
+            return self.finish(i, saturated, kind)
+        subtracts = i.opcode.startswith("sub")
+        if i.has("cc") or carries:
+            carry: Value = CARRY if carries else 0
+            return self._chain(i, kind, self._number(i.operands[1], kind), 2, subtracts, carry)
+        if kind.bits == 64:
+            a, b = self.wide(i.operands[1], kind), self.wide(i.operands[2], kind)
+            return self.finish(i, self.math.difference(a, b) if subtracts else self.math.add(a, b)[0], kind)
+        first, second = self.low(i.operands[1]), self.low(i.operands[2])
+        result = self.op(Op.SUB, second, c=first) if subtracts else self.op(Op.ADD, first, c=second)
+        return self.finish(i, result, kind)
+
+    def _number(self, operand: Operand, kind: Type) -> Wide:
+        """An operand as 64 bits, of which those of its type count."""
+        return self.wide(operand, kind) if kind.bits == 64 else Wide(self.low(operand))
+
+    def _chain(self, i: Instruction, kind: Type, a: Wide, place: int, subtracts: bool, carry: Value) -> None:
+        """a + or - operand `place` with a carry in; the carry out goes to the flag if `.cc` asks for it."""
+        if kind.bits < 32:
             raise Unsupported
-        read = kind if i.has("wide") else Type(kind.kind, 32)
-        a, b = self._extended(i.operands[1], read), self._extended(i.operands[2], read)
-        c = self._value(i.operands[3]) if i.opcode == "mad" else 0
-        self.builder.op(Op.MAD, a, b, c, dst=destination(i))
+        b = self._number(i.operands[place], kind)
+        if kind.bits == 64:
+            result, out = (self.math.sub if subtracts else self.math.add)(a, b, carry)
+            self.finish(i, result, kind)
+        else:
+            word, out = (self.math.sub_word if subtracts else self.math.add_word)(a.low, b.low, carry)
+            self.finish(i, word, kind)
+        if i.has("cc"):
+            self.builder.write(CARRY, out)
+
+    def _saturated(self, a: Value, b: Value, subtracts: bool = False) -> Value:
+        """a + b or a - b clamped to the range of s32."""
+        total = self.op(Op.SUB, b, c=a) if subtracts else self.op(Op.ADD, a, c=b)
+        # Overflow: the sum's sign differs from those of both summands.
+        other = self.op(Op.XOR, a, b) if subtracts else self.op(Op.XOR, total, b)
+        overflow = self.op(Op.AND, self.op(Op.XOR, total, a), other)
+        limit = self.op(Op.XOR, self.op(Op.SHRS, total, 31), 1 << 31)
+        return self.op(Op.SEL, limit, total, self.op(Op.SET, overflow, 0, cond=_NEGATIVE))
+
+    # --- products ------------------------------------------------------------------------------------
+
+    def _multiply(self, i: Instruction) -> None:
+        kind = scalar(i, wide=True)
+        adds = i.opcode != "mul"
+        if i.has("cc") or i.opcode == "madc":
+            carry: Value = CARRY if i.opcode == "madc" else 0
+            return self._chain(i, kind, self._product(i, kind), 3, False, carry)
+        if i.has("wide"):
+            if kind.bits == 64:
+                raise Unsupported
+            a, b = self.word(i.operands[1], kind), self.word(i.operands[2], kind)
+            double = Type(kind.kind, 2 * kind.bits)
+            if kind.bits == 32:
+                c = self.wide(i.operands[3], double) if adds else ZERO
+                return self.finish(i, self.math.product(a, b, kind.signed, c), double)
+            return self.finish(i, self.op(Op.MAD, a, b, self.low(i.operands[3]) if adds else 0), double)
+        if i.has("sat"):
+            if kind != Type("s", 32) or not (i.has("hi") and adds):
+                raise Unsupported
+            total = self._saturated(self._product(i, kind).low, self.low(i.operands[3]))
+            return self.finish(i, total, kind)
+        if i.has("lo"):  # the product and the sum are one pass
+            if kind.bits == 64:
+                a64, b64 = self.wide(i.operands[1], kind), self.wide(i.operands[2], kind)
+                c = self.wide(i.operands[3], kind) if adds else ZERO
+                return self.finish(i, self.math.multiply(a64, b64, c), kind)
+            a, b = self.low(i.operands[1]), self.low(i.operands[2])
+            return self.finish(i, self.op(Op.MAD, a, b, self.low(i.operands[3]) if adds else 0), kind)
+        product = self._product(i, kind)
+        if kind.bits == 64:
+            total64 = self.math.add(product, self.wide(i.operands[3], kind))[0] if adds else product
+            return self.finish(i, total64, kind)
+        return self.finish(i, self.op(Op.ADD, product.low, c=self.low(i.operands[3]) if adds else 0), kind)
+
+    def _product(self, i: Instruction, kind: Type) -> Wide:
+        """The half of the product of the first two operands that `.lo` or `.hi` names."""
+        if not i.has("lo", "hi"):
+            raise Unsupported
+        if kind.bits == 64:
+            a, b = self.wide(i.operands[1], kind), self.wide(i.operands[2], kind)
+            return self.math.multiply_high(a, b, kind.signed) if i.has("hi") else self.math.multiply(a, b)
+        x, y = self.word(i.operands[1], kind), self.word(i.operands[2], kind)
+        if i.has("lo"):
+            return Wide(self.op(Op.MAD, x, y))
+        if kind.bits == 32:
+            return Wide(self.op(Op.MADS if kind.signed else Op.MADH, x, y))
+        return Wide(self.op(Op.SHRU, self.op(Op.MAD, x, y), kind.bits))
+
+    def _multiply24(self, i: Instruction) -> None:
+        """The low 24 bits of each operand; `.hi` is bits 47 to 16 of the product (PTX ISA 9.7.1, mul24)."""
+        kind = scalar(i)
+        if kind.bits != 32 or kind.kind == "b":
+            raise Unsupported
+        a, b = (self._low24(self.low(operand), kind) for operand in i.operands[1:3])
+        product = self.math.product(a, b, kind.signed)
+        half = self.math.shift_right(product, 16, False).low if i.has("hi") else product.low
+        if i.opcode == "mul24":
+            return self.finish(i, half, kind)
+        c = self.low(i.operands[3])
+        if not i.has("sat"):
+            return self.finish(i, self.op(Op.ADD, half, c=c), kind)
+        if not (kind.signed and i.has("hi")):
+            raise Unsupported
+        return self.finish(i, self._saturated(half, c), kind)
+
+    def _low24(self, word: Value, kind: Type) -> Value:
+        if kind.signed:
+            return self.op(Op.SHRS, self.op(Op.SHL, word, 8), 8)
+        return self.op(Op.AND, word, 0xFFFFFF)
+
+    # --- the rest ------------------------------------------------------------------------------------
 
     def _neg(self, i: Instruction) -> None:
-        scalar(i, wide=True)
-        self.builder.op(Op.SUB, self._value(i.operands[1]), dst=destination(i))
+        kind = scalar(i, wide=True)
+        if kind.bits == 64:
+            return self.finish(i, self.math.negated(self.wide(i.operands[1], kind)), kind)
+        return self.finish(i, self.op(Op.SUB, self.low(i.operands[1])), kind)
 
     def _abs(self, i: Instruction) -> None:
-        value = self._extended(i.operands[1], scalar(i))
-        self._pick(i, Cond.GT | Cond.SIGNED, value, self.builder.op(Op.SUB, value))
+        kind = scalar(i, wide=True)
+        if kind.bits == 64:
+            value = self.wide(i.operands[1], kind)
+            negative = self.op(Op.SET, value.high, 0, cond=_NEGATIVE)
+            return self.finish(i, self.math.select(self.math.negated(value), value, negative), kind)
+        word = self.word(i.operands[1], kind)
+        cond = Cond.GT | Cond.SIGNED
+        return self.finish(i, self.op(Op.PICK, word, self.op(Op.SUB, word), cond=cond), kind)
 
     def _min_max(self, i: Instruction) -> None:
-        kind = scalar(i)
+        kind = scalar(i, wide=True)
         if i.has("relu"):
             raise Unsupported
         cond = (Cond.LT if i.opcode == "min" else Cond.GT) | (Cond.SIGNED if kind.signed else Cond(0))
-        self._pick(i, cond, self._extended(i.operands[1], kind), self._extended(i.operands[2], kind))
+        if kind.bits == 64:
+            a, b = self.wide(i.operands[1], kind), self.wide(i.operands[2], kind)
+            return self.finish(i, self.math.select(a, b, self.math.compare(a, cond, b)), kind)
+        x, y = self.word(i.operands[1], kind), self.word(i.operands[2], kind)
+        return self.finish(i, self.op(Op.PICK, x, y, cond=cond), kind)
 
-    def _pick(self, i: Instruction, cond: Cond, a: Value, b: Value) -> None:
-        self.builder.op(Op.PICK, a, b, cond=cond, dst=destination(i))
+    def _sad(self, i: Instruction) -> None:
+        """c + |a - b|, the difference being exact (PTX ISA 9.7.1, sad)."""
+        kind = scalar(i, wide=True)
+        sign = Cond.SIGNED if kind.signed else Cond(0)
+        if kind.bits == 64:
+            a, b, c = (self.wide(operand, kind) for operand in i.operands[1:4])
+            less = self.math.compare(a, Cond.LT | sign, b)
+            low, high = self.math.select(a, b, less), self.math.select(b, a, less)
+            return self.finish(i, self.math.add(self.math.sub(high, low)[0], c)[0], kind)
+        x, y = self.word(i.operands[1], kind), self.word(i.operands[2], kind)
+        low_, high_ = self.op(Op.PICK, x, y, cond=Cond.LT | sign), self.op(Op.PICK, x, y, cond=Cond.GT | sign)
+        difference = self.op(Op.SUB, low_, c=high_)
+        return self.finish(i, self.op(Op.ADD, difference, c=self.low(i.operands[3])), kind)
 
-    # --- logic and shifts --------------------------------------------------------------------------
-
-    def _logic(self, i: Instruction) -> None:
-        scalar(i, wide=True)
-        a, b = self._value(i.operands[1]), self._value(i.operands[2])
-        self.builder.op(_LOGIC[i.opcode], a, b, dst=destination(i))
-
-    def _not(self, i: Instruction) -> None:
-        ones = 1 if scalar(i, wide=True).kind == "p" else MASK
-        self.builder.op(Op.XOR, self._value(i.operands[1]), ones, dst=destination(i))
-
-    def _cnot(self, i: Instruction) -> None:
-        value = self._extended(i.operands[1], Type("b", scalar(i).bits))
-        self.builder.op(Op.SET, value, 0, cond=Cond.EQ, dst=destination(i))
-
-    def _lop3(self, i: Instruction) -> None:
-        """f(a, b, c) = f0 ^ (c & (f0 ^ f1)), where f0 and f1 are functions of a and b for c = 0 and 1.
-
-        The table's index has a as its highest bit and c as its lowest.
-        """
-        table = i.operands[4]
-        if len(i.operands) != 5 or not isinstance(table, Immediate):
+    def _dot(self, i: Instruction) -> None:
+        """c plus the products of four bytes, or of two halves of a with two bytes of b."""
+        a_kind, b_kind = types(i)
+        if {a_kind.bits, b_kind.bits} != {32} or "b" in (a_kind.kind, b_kind.kind):
             raise Unsupported
-        a, b, c = (self._value(o) for o in i.operands[1:4])
-        low = sum((table.value >> (2 * k) & 1) << k for k in range(4))
-        high = sum((table.value >> (2 * k + 1) & 1) << k for k in range(4))
-        masked = self.builder.op(Op.AND, self._function(low ^ high, a, b), c)
-        self.builder.op(Op.XOR, masked, self._function(low, a, b), dst=destination(i))
-
-    def _function(self, table: int, a: Value, b: Value) -> Value:
-        """A function of two values; bit 2*x + y of the table is f(x, y)."""
-        op = self.builder.op
-        if table & 1:
-            return self.builder.complement(self._function(table ^ 0xF, a, b)) if table != 0xF else MASK
-        match table:
-            case 0b0000:
-                return 0
-            case 0b1100:
-                return a
-            case 0b1010:
-                return b
-            case 0b1000:
-                return op(Op.AND, a, b)
-            case 0b0110:
-                return op(Op.XOR, a, b)
-            case 0b1110:
-                return op(Op.OR, a, b)
-            case 0b0100:
-                return op(Op.AND, a, self.builder.complement(b))
-            case _:
-                return op(Op.AND, self.builder.complement(a), b)
-
-    def _shl(self, i: Instruction) -> None:
-        scalar(i, wide=True)
-        a, amount = self._value(i.operands[1]), self._value(i.operands[2])
-        self.builder.op(Op.SHL, a, amount, dst=destination(i))
-
-    def _shr(self, i: Instruction) -> None:
-        kind = scalar(i)
-        value, amount = self._extended(i.operands[1], kind), self._value(i.operands[2])
-        self.builder.op(Op.SHRS if kind.signed else Op.SHRU, value, amount, dst=destination(i))
-
-    # --- comparison and selection ------------------------------------------------------------------
-
-    def _setp(self, i: Instruction) -> None:
-        first = i.operands[0]
-        pair = first if isinstance(first, Pair) else Pair(Register(destination(i)), None)
-        a, cond, b = self._comparison(i)
-        # Both results are computed before either is written: the combining predicate may be one of them.
-        outcomes = []
-        for target, condition in ((pair.first, cond), (pair.second, cond ^ (Cond.LT | Cond.EQ | Cond.GT))):
-            if target is not None:
-                alone = len(i.operands) == 3 and pair.second is None
-                dst = target.name if alone else None
-                outcome = self.builder.op(Op.SET, a, b, cond=condition, dst=dst)
-                outcomes.append((target.name, self._combined(i, outcome)))
-        for name, outcome in outcomes:
-            if outcome != name:
-                self.builder.copy(name, outcome)
-
-    def _set(self, i: Instruction) -> None:
-        to, *_ = types(i)
-        if to.kind == "f" or to.bits != 32 or len(types(i)) != 2:
-            raise Unsupported
-        a, cond, b = self._comparison(i)
-        outcome = self._combined(i, self.builder.op(Op.SET, a, b, cond=cond))
-        self.builder.op(Op.SUB, outcome, dst=destination(i))
-
-    def _comparison(self, i: Instruction) -> tuple[Value, Cond, Value]:
-        kind = types(i)[-1]
-        if kind.kind in ("f", "p") or kind.bits == 64:
-            raise Unsupported
-        name = next((m for m in i.modifiers if m in _COMPARISONS or m in _UNSIGNED_NAMES), None)
-        if name is None:
-            raise Unsupported
-        signed = Cond.SIGNED if kind.signed and name in _COMPARISONS else Cond(0)
-        cond = _COMPARISONS[_UNSIGNED_NAMES.get(name, name)] | signed
-        return self._extended(i.operands[1], kind), cond, self._extended(i.operands[2], kind)
-
-    def _combined(self, i: Instruction, outcome: str) -> str:
-        if len(i.operands) == 3:
-            return outcome
-        logic = next(_LOGIC[m] for m in i.modifiers if m in _LOGIC)
-        return self.builder.op(logic, outcome, self._value(i.operands[3]))
-
-    def _selp(self, i: Instruction) -> None:
-        scalar(i, wide=True, floating=True)
-        a, b, chooser = (self._value(o) for o in i.operands[1:4])
-        self.builder.op(Op.SEL, a, b, chooser, dst=destination(i))
-
-    # --- moves and conversions ---------------------------------------------------------------------
-
-    def _mov(self, i: Instruction) -> None:
-        scalar(i, wide=True, floating=True)
-        self.builder.copy(destination(i), self._value(i.operands[1]))
-
-    def _cvt(self, i: Instruction) -> None:
-        if len(types(i)) != 2 or i.has("sat"):
-            raise Unsupported
-        to, source = types(i)
-        if "f" in (to.kind, source.kind):
-            raise Unsupported
-        dst = destination(i)
-        value = self._value(i.operands[1])
-        if source.bits < to.bits or (source.bits == to.bits < 32 and source.signed != to.signed):
-            value = self.builder.extended(value, source)
-        held = self.builder.ptx_registers[dst]
-        if to.bits < 32 and not (to.bits == 16 and held.endswith("16")):
-            value = self.builder.extended(value, to)
-        self.builder.copy(dst, value)
-
-    def _cvta(self, i: Instruction) -> None:
-        if i.has("local", "param"):
-            raise Unsupported
-        value = self._value(i.operands[1])
-        shift = self.operands.geometry.shared_base if i.has("shared") else 0
-        self.builder.op(Op.ADD, value, addend=(-shift if i.has("to") else shift) & MASK, dst=destination(i))
-
-
-def destination(i: Instruction) -> str:
-    """The register written.  Raises Unsupported for vectors and pairs."""
-    first = i.operands[0]
-    if not isinstance(first, Register):
-        raise Unsupported
-    return first.name
+        a, b, total = (self.low(operand) for operand in i.operands[1:4])
+        wide, first = (8, 0) if i.opcode == "dp4a" else (16, 2 if i.has("hi") else 0)
+        for place in range(32 // wide):
+            x = self.field(a, place * wide, Type(a_kind.kind, wide))
+            y = self.field(b, (first + place) * 8, Type(b_kind.kind, 8))
+            total = self.op(Op.MAD, x, y, total)
+        self.finish(i, total, Type("s" if "s" in (a_kind.kind, b_kind.kind) else "u", 32))

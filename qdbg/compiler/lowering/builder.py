@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import TypeGuard
 
 from qdbg.compiler.lowering.ir import (
     MASK,
@@ -14,23 +15,32 @@ from qdbg.compiler.lowering.ir import (
     Terminator,
     Value,
     copy_of,
+    high_half,
     renumbered,
 )
 from qdbg.compiler.lowering.narrowing import Type
 from qdbg.compiler.machine.isa import NEVER, Cond, Op, Width
+from qdbg.compiler.ptx.ir import TYPE_BITS
 
 _OPEN = Jump(-1)
+
+
+def is_temporary(value: Value) -> TypeGuard[str]:
+    """Whether a value is a virtual register that lives within one PTX instruction."""
+    return isinstance(value, str) and value.startswith(".")
 
 
 class Builder:
     """Appends operations to the newest block.
 
     `at` is the index of the PTX instruction that is being translated; operations that write a register
-    of the PTX program are marked as producing its result.
+    of the PTX program, or half of one, are marked as producing its result.
     """
 
     def __init__(self, ptx_registers: dict[str, str]):
         self.ptx_registers = ptx_registers
+        wide = [name for name, kind in ptx_registers.items() if TYPE_BITS[kind] == 64]
+        self.results = frozenset({*ptx_registers, *map(high_half, wide)})
         self.blocks: Blocks = []
         self.at: tuple[int, ...] = ()
         self.exit = self.reserve()
@@ -80,12 +90,31 @@ class Builder:
 
     def emit(self, operation: Operation) -> None:
         """Append an operation on behalf of the instruction `at`."""
-        result = operation.dst if operation.dst in self.ptx_registers else None
-        self.operations.append(replace(operation, ptx=self.at, result=result))
+        self.operations.append(replace(operation, ptx=self.at, result=self._result(operation.dst)))
+
+    def _result(self, dst: str | None) -> str | None:
+        return dst if dst in self.results else None
 
     def copy(self, dst: str, value: Value) -> None:
         """`dst = value`."""
         self.emit(copy_of(dst, value))
+
+    def write(self, dst: str, value: Value) -> None:
+        """`dst = value`, without a copy where the operation that computes it can write `dst` itself.
+
+        It can if the value is a temporary that this instruction has just computed, and no operation since
+        reads what `dst` held before.  The temporary is gone then: nothing may read it any more.
+        """
+        operations = self.operations
+        for place in range(len(operations) - 1, -1, -1):
+            operation = operations[place]
+            if operation.dst == value and is_temporary(value) and operation.ptx == self.at:
+                later = [o.substitute({value: dst}) for o in operations[place + 1 :]]
+                operations[place:] = [replace(operation, dst=dst, result=self._result(dst)), *later]
+                return
+            if dst in operation.sources or operation.dst == dst or operation.ptx != self.at:
+                break
+        self.copy(dst, value)
 
     def op(self, op: Op, a: Value, b: Value = 0, c: Value = 0, dst: str | None = None, **more: int) -> str:
         """Append an operation and return its destination, a temporary unless given."""

@@ -202,6 +202,11 @@ class Block:
 Blocks = list[Block]
 
 
+def high_half(register: str) -> str:
+    """The virtual register for the high half of a 64-bit PTX register; the low half keeps the name."""
+    return f"{register}.hi"
+
+
 def registers(values: tuple[Value, ...]) -> Iterator[str]:
     """The virtual registers among values."""
     return (v for v in values if isinstance(v, str))

@@ -27,7 +27,7 @@ class Operands:
             end = start + parameter.size
 
     def value(self, operand: Operand) -> Value:
-        """The operand's (low) 32 bits.  Raises Unsupported."""
+        """The operand's low 32 bits.  Raises Unsupported."""
         match operand:
             case Register(name, negated):
                 return self.builder.op(Op.XOR, name, 1) if negated else name
@@ -47,12 +47,12 @@ class Operands:
         base = 0 if operand.base is None else self.value(operand.base)
         return base, offset & MASK
 
-    def parameter(self, operand: Operand) -> tuple[Parameter, int]:
-        """The word of the parameter space that an address falls into, and the byte within it."""
+    def parameter(self, operand: Operand, more: int = 0) -> tuple[Parameter, int]:
+        """The word of the parameter space that an address plus `more` falls into, and the byte within it."""
         if isinstance(operand, Address) and isinstance(operand.base, Symbol):
             start = self.parameter_offsets.get(operand.base.name)
             if start is not None:
-                word, byte = divmod(start + operand.base.offset + operand.offset, 4)
+                word, byte = divmod(start + operand.base.offset + operand.offset + more, 4)
                 return Parameter(word), byte
         raise Unsupported
 

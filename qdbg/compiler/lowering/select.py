@@ -7,23 +7,22 @@ effects becomes a select; any other is branched around.  Memory and control flow
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 
-from qdbg.compiler.lowering.arithmetic import Arithmetic, destination
-from qdbg.compiler.lowering.builder import Builder
-from qdbg.compiler.lowering.ir import Blocks, Branch, Geometry, Jump, Operation, Stop, Value
-from qdbg.compiler.lowering.narrowing import Type, Unsupported, scalar
+from qdbg.compiler.lowering.arithmetic import Arithmetic
+from qdbg.compiler.lowering.bits import Bits
+from qdbg.compiler.lowering.builder import Builder, is_temporary
+from qdbg.compiler.lowering.ir import Blocks, Branch, Geometry, Jump, Stop, Value
+from qdbg.compiler.lowering.memory import Memory
+from qdbg.compiler.lowering.moves import Moves
+from qdbg.compiler.lowering.narrowing import Unsupported
 from qdbg.compiler.lowering.operands import BLOCK_INDEX, Operands, thread_indices
+from qdbg.compiler.lowering.permute import Permute
 from qdbg.compiler.machine.isa import Cond, Op, Trap
-from qdbg.compiler.ptx.ir import Function, Guard, Immediate, Instruction, Label, Module, Operand, PtxError
+from qdbg.compiler.ptx.ir import Function, Guard, Immediate, Instruction, Label, Module, PtxError
 
 _NOTHING = ("membar", "fence", "prefetch", "prefetchu", "discard", "applypriority", "nanosleep", "pmevent")
-_MEMORY_SPACES = ("global", "shared", "const")
-#: Modifiers of loads and stores that change nothing for a machine that runs one warp in order.
-_HARMLESS = frozenset({
-    "global", "shared", "const", "cta", "nc", "volatile", "relaxed", "weak", "sys", "gpu",
-    "ca", "cg", "cs", "lu", "cv", "wb", "wt",
-})  # fmt: skip
 
 
 def select(module: Module, kernel: Function, geometry: Geometry) -> Blocks:
@@ -36,7 +35,10 @@ class _Selector:
         self.path, self.kernel, self.geometry = module.path, kernel, geometry
         self.builder = Builder(kernel.registers)
         self.operands = Operands(kernel, geometry, self.builder)
-        self.values = Arithmetic(self.builder, self.operands).selectors
+        self.values: dict[str, Callable[[Instruction], None]] = {}
+        for family in (Arithmetic, Bits, Moves, Permute):
+            self.values |= family(self.builder, self.operands).selectors
+        self.memory = Memory(self.builder, self.operands)
         self.labels = {name: self.builder.reserve() for name in kernel.labels}
         self.kernel_exit = self.builder.exit
         self.at_label: dict[int, list[int]] = {}
@@ -116,7 +118,7 @@ class _Selector:
         for position in range(since, len(builder.operations)):
             operation = builder.operations[position].substitute(dict(written))
             dst = operation.dst
-            if dst in self.kernel.registers:
+            if dst is not None and not is_temporary(dst):
                 fresh = written[dst] = builder.temporary()
                 operation = replace(operation, dst=fresh, result=None)
             builder.operations[position] = operation
@@ -141,9 +143,9 @@ class _Selector:
             return self.values[i.opcode](i)
         match i.opcode:
             case "ld" | "ldu":
-                self._load(i)
+                self.memory.load(i)
             case "st":
-                self._store(i)
+                self.memory.store(i)
             case "bra":
                 self._bra(i)
             case "ret" | "exit":
@@ -185,35 +187,3 @@ class _Selector:
             raise Unsupported
         self.builder.enter(self.builder.reserve())
         self.builder.blocks[self.builder.current].barrier = i.index
-
-    # --- memory ------------------------------------------------------------------------------------
-
-    def _load(self, i: Instruction) -> None:
-        dst = destination(i)
-        if i.has("param"):
-            return self._load_parameter(i, dst)
-        base, offset = self._address(i, i.operands[1])
-        self.builder.op(Op.LD, base, addend=offset, dst=dst)
-        return None
-
-    def _load_parameter(self, i: Instruction, dst: str) -> None:
-        kind = scalar(i, wide=True, floating=True)
-        word, byte = self.operands.parameter(i.operands[1])
-        if byte % (min(kind.bits, 32) // 8):
-            raise Unsupported
-        if kind.bits >= 32:
-            return self.builder.copy(dst, word)
-        part = self.builder.op(Op.SHRU, word, 8 * byte)
-        return self.builder.copy(dst, self.builder.extended(part, Type(kind.kind, kind.bits)))
-
-    def _store(self, i: Instruction) -> None:
-        base, offset = self._address(i, i.operands[0])
-        data = self.operands.value(i.operands[1])
-        self.builder.emit(Operation(Op.ST, None, base, data, addend=offset))
-
-    def _address(self, i: Instruction, operand: Operand) -> tuple[Value, int]:
-        """Base and offset of a 32-bit access.  Without a state space the address is generic."""
-        if scalar(i, floating=True).bits != 32 or set(i.modifiers) - _HARMLESS - {i.types[0]}:
-            raise Unsupported
-        space = next((m for m in i.modifiers if m in _MEMORY_SPACES), "generic")
-        return self.operands.address(operand, space)

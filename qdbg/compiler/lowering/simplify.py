@@ -25,6 +25,8 @@ _NEUTRAL: dict[Op, tuple[int | None, int | None, int]] = {
 
 def simplify(o: Operation) -> Operation:
     """An operation with the same result, no dearer and in normal form."""
+    if o.op in (Op.ADDH, Op.MADH, Op.MADS) and not o.held:
+        return _high(o)
     if o.op in ADDRESS_OPS and not o.held:
         return _sum(o)
     if o.op not in PURE_OPS or o.held:
@@ -66,6 +68,40 @@ def _by_kind(o: Operation) -> Operation:
             return o
 
 
+def _high(o: Operation) -> Operation:
+    """The high word of a sum or product.  Constants stay apart where their sum would carry itself."""
+    a, b, c, e = o.a, o.b, o.c, o.addend
+    if o.op is Op.ADDH:
+        b = 1 << o.scale
+    elif isinstance(a, int) and not isinstance(b, int):
+        a, b = b, a
+    if isinstance(c, int) and c + e <= MASK:
+        c, e = 0, c + e
+    if isinstance(a, int) and isinstance(b, int) and isinstance(c, int):
+        return _copy(o, evaluate(o.op, a, b, c, e, o.scale))
+    if o.op is Op.ADDH:
+        if isinstance(a, int) and o.scale == 0:
+            a, c = c, a
+        if (a == 0 and e == 0) or (c == 0 and e == 0 and o.scale == 0):
+            return _copy(o, 0)  # a single word
+        return replace(o, a=a, c=c, addend=e)
+    if isinstance(b, int) and b & (b - 1) == 0 and (o.op is Op.MADH or b >> 31 == 0):
+        return _high_of_power(replace(o, a=a, b=b, c=c, addend=e), b)
+    return replace(o, a=a, b=b, c=c, addend=e)
+
+
+def _high_of_power(o: Operation, b: int) -> Operation:
+    """The high word of A * b + C + E for b = 0 or a power of two."""
+    if b == 0:
+        return _high(replace(o, op=Op.ADDH, a=0, b=0))
+    if o.c == 0 and o.addend == 0:
+        shift = Op.SHRU if o.op is Op.MADH else Op.SHRS
+        return simplify(replace(o, op=shift, b=32 - b.bit_length() + 1))
+    if o.op is Op.MADH and b <= 8:
+        return _high(replace(o, op=Op.ADDH, b=0, scale=b.bit_length() - 1))
+    return o
+
+
 def _sum(o: Operation) -> Operation:
     a, c, e, scale = o.a, o.c, o.addend, o.scale
     if isinstance(a, int):
@@ -80,6 +116,8 @@ def _sum(o: Operation) -> Operation:
 def _product(o: Operation) -> Operation:
     """MAD whose B may be a constant and whose A is none."""
     if isinstance(o.b, int):
+        if isinstance(o.a, int):
+            return _sum(replace(o, op=Op.ADD, a=o.a * o.b & MASK, b=0))
         if o.b == 0:
             return _sum(replace(o, op=Op.ADD, a=0, b=0))
         if o.b in (1, 2, 4, 8):
@@ -124,6 +162,8 @@ def combine(user: Operation, register: str, source: Operation) -> Operation | No
         return _add_product(user, register, source)
     if source.op is not Op.ADD:
         return None
+    if user.op is Op.ADDH:
+        return None  # its operands are words, which a sum may exceed
     if user.op in ADDRESS_OPS:
         return _add_sums(user, register, source)
     plain = source.scale == 0 and source.c == 0
