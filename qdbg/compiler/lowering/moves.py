@@ -163,7 +163,6 @@ class Moves(Translation):
             word = self.builder.extended(word, source)
         if i.has("sat"):
             word = self._clamped_word(word, source, to)
-            source = to if to.bits < 64 else Type("u", 32)
         return self.finish(i, self.widened(word, source) if to.bits == 64 else word, to)
 
     def _clamped_word(self, word: Value, source: Type, to: Type) -> Value:
