@@ -13,7 +13,9 @@ from dataclasses import replace
 from qdbg.compiler.lowering.arithmetic import Arithmetic
 from qdbg.compiler.lowering.bits import Bits
 from qdbg.compiler.lowering.builder import Builder, is_temporary
+from qdbg.compiler.lowering.division import Division
 from qdbg.compiler.lowering.ir import Blocks, Branch, Geometry, Jump, Stop, Value
+from qdbg.compiler.lowering.long_division import LongDivision
 from qdbg.compiler.lowering.memory import Memory
 from qdbg.compiler.lowering.moves import Moves
 from qdbg.compiler.lowering.narrowing import Unsupported
@@ -36,9 +38,10 @@ class _Selector:
         self.builder = Builder(kernel.registers)
         self.operands = Operands(kernel, geometry, self.builder)
         self.values: dict[str, Callable[[Instruction], None]] = {}
-        for family in (Arithmetic, Bits, Moves, Permute):
+        for family in (Arithmetic, Bits, Division, Moves, Permute):
             self.values |= family(self.builder, self.operands).selectors
         self.memory = Memory(self.builder, self.operands)
+        self.long_division = LongDivision(self.builder, self.operands)
         self.labels = {name: self.builder.reserve() for name in kernel.labels}
         self.kernel_exit = self.builder.exit
         self.at_label: dict[int, list[int]] = {}
@@ -139,6 +142,8 @@ class _Selector:
 
     def _translate(self, i: Instruction) -> None:
         builder = self.builder
+        if LongDivision.applies(i):
+            return self.long_division.translate(i)
         if i.opcode in self.values:
             return self.values[i.opcode](i)
         match i.opcode:

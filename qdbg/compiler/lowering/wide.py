@@ -95,14 +95,14 @@ class WideMath:
         top = self.op(Op.MAD, a.high, b.low, top)
         return Wide(self.op(Op.MAD, a.low, b.low, c.low), self.op(Op.ADD, top, c=c.high))
 
-    def multiply_high(self, a: Wide, b: Wide, signed: bool) -> Wide:
-        """The high 64 bits of the 128-bit product.
+    def multiply_high(self, a: Wide, b: Wide, signed: bool, c: Wide = ZERO) -> Wide:
+        """The high 64 bits of the 128-bit product plus c.
 
         A sum of a product of words and two words fits 64 bits, so the schoolbook's carries need no room.
         """
-        corner = self.op(Op.MADH, a.low, b.low)
+        corner = self.op(Op.MADH, a.low, b.low, c.low)
         first, carried = self._product_sum(a.high, b.low, corner)
-        middle = self.op(Op.MADH, a.low, b.high, first)
+        _, middle = self._product_sum(a.low, b.high, first, c.high)
         low, high = self._product_sum(a.high, b.high, carried, middle)
         result = Wide(low, high)
         if signed:  # a negative a counts as a + 2^64, so b is too much in the high half, and vice versa
