@@ -14,7 +14,7 @@ from qdbg.compiler.lowering.magic import divided, divided_signed, divided_wide
 from qdbg.compiler.lowering.narrowing import Type, Unsupported, scalar
 from qdbg.compiler.lowering.translation import Translation
 from qdbg.compiler.machine.isa import Cond, Op
-from qdbg.compiler.ptx.ir import Immediate, Instruction
+from qdbg.compiler.ptx.ir import Instruction
 
 _AT_LEAST = Cond.GT | Cond.EQ
 #: 1/x for x in [1/2, 1) is about 48/17 - 32/17 x, at most 1/17 of it wrong; in units of 2^-31, modulo 2^32.
@@ -32,19 +32,22 @@ class Division(Translation):
 
     def _divide(self, i: Instruction) -> None:
         kind = division_type(i)
-        divisor = i.operands[2]
-        if isinstance(divisor, Immediate):
-            known = divisor.value & (1 << kind.bits) - 1
-            if kind.signed and known >> kind.bits - 1:
-                known -= 1 << kind.bits
-            return self._by_constant(i, kind, known)
         if kind.bits == 64:
-            raise Unsupported
-        n, d = self.word(i.operands[1], kind), self.word(divisor, kind)
+            wide = self.wide(i.operands[2], kind)
+            if not (isinstance(wide.low, int) and isinstance(wide.high, int)):
+                raise Unsupported
+            return self._by_constant(i, kind, wide.low | wide.high << 32)
+        n, d = self.word(i.operands[1], kind), self.word(i.operands[2], kind)
+        if isinstance(d, int):
+            return self._by_constant(i, kind, d)
         return self.finish(i, (self._quotient if i.opcode == "div" else self._rest)(n, d, kind.signed), kind)
 
     def _by_constant(self, i: Instruction, kind: Type, d: int) -> None:
+        """d: the divisor's bits."""
         divides = i.opcode == "div"
+        width = max(kind.bits, 32)
+        if kind.signed and d >> width - 1:
+            d -= 1 << width
         if kind.bits == 64:
             wide = self.wide(i.operands[1], kind)
             return self.finish(i, divided_wide(self.math, wide, d, kind.signed, divides), kind)

@@ -12,16 +12,17 @@ from qdbg.compiler.lowering.magic import signed_as
 from qdbg.compiler.lowering.translation import Translation
 from qdbg.compiler.lowering.wide import ZERO, Wide
 from qdbg.compiler.machine.isa import Cond, Op
-from qdbg.compiler.ptx.ir import Immediate, Instruction
+from qdbg.compiler.ptx.ir import Instruction
 
 
 class LongDivision(Translation):
     """Division that opens blocks of its own."""
 
-    @staticmethod
-    def applies(i: Instruction) -> bool:
+    def applies(self, i: Instruction) -> bool:
         """Whether the instruction is one of these."""
-        return i.opcode in ("div", "rem") and i.has("u64", "s64") and not isinstance(i.operands[2], Immediate)
+        if i.opcode not in ("div", "rem") or not i.has("u64", "s64"):
+            return False
+        return any(isinstance(half, str) for half in self.wide(i.operands[2], division_type(i)))
 
     def translate(self, i: Instruction) -> None:
         """Append the division; goes on in another block."""

@@ -2,11 +2,26 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
+
 from qdbg.compiler.lowering.builder import Builder
 from qdbg.compiler.lowering.ir import LANE, MASK, Geometry, Parameter, Value
 from qdbg.compiler.lowering.narrowing import Unsupported
 from qdbg.compiler.machine.isa import Op
-from qdbg.compiler.ptx.ir import Address, Function, Immediate, Operand, Register, Special, Symbol
+from qdbg.compiler.ptx.ir import (
+    TYPE_BITS,
+    Address,
+    Arguments,
+    Function,
+    Immediate,
+    Instruction,
+    Operand,
+    Pair,
+    Register,
+    Special,
+    Symbol,
+    Vector,
+)
 
 #: Machine registers that hold the block index; they exist for axes along which the grid extends.
 BLOCK_INDEX = {axis: f"%ctaid.{axis}" for axis in "xyz"}
@@ -25,12 +40,34 @@ class Operands:
             start = -(-end // max(parameter.align, 1)) * max(parameter.align, 1)
             self.parameter_offsets[parameter.name] = start
             end = start + parameter.size
+        self.constants = self._constants()
+
+    def _constants(self) -> dict[str, int]:
+        """The bits of registers that hold one known value wherever they hold any: only a mov writes them."""
+        writers: dict[str, list[Instruction]] = {}
+        for instruction in self.kernel.body:
+            for register in _written(instruction.operands[:1]):
+                writers.setdefault(register, []).append(instruction)
+        found = {}
+        for register, instructions in writers.items():
+            first = instructions[0]
+            if len(instructions) == 1 and first.opcode == "mov" and first.guard is None:
+                source = first.operands[1]
+                known: Value | None = None
+                if isinstance(source, Immediate):
+                    known = source.value
+                elif isinstance(source, Special):
+                    known = self._geometric(source.name)
+                if isinstance(known, int):
+                    found[register] = known & (1 << TYPE_BITS[self.kernel.registers[register]]) - 1
+        return found
 
     def value(self, operand: Operand) -> Value:
         """The operand's low 32 bits.  Raises Unsupported."""
         match operand:
             case Register(name, negated):
-                return self.builder.op(Op.XOR, name, 1) if negated else name
+                known: Value = self.constants[name] & MASK if name in self.constants else name
+                return self.builder.op(Op.XOR, known, 1) if negated else known
             case Immediate(value):
                 return value & MASK
             case Symbol(name, offset) if name in self.geometry.symbols:
@@ -57,6 +94,11 @@ class Operands:
         raise Unsupported
 
     def _special(self, name: str) -> Value:
+        found = self._geometric(name)
+        return self._lane_mask(name) if found is None else found
+
+    def _geometric(self, name: str) -> Value | None:
+        """A special register that needs no computing: indices and sizes."""
         if name in _FIXED:
             return _FIXED[name]
         register, _, axis = name.partition(".")
@@ -72,7 +114,7 @@ class Operands:
                     return BLOCK_INDEX[axis] if grid[index] > 1 else 0
                 case "%tid":
                     return self._thread_index(axis)
-        return self._lane_mask(name)
+        return None
 
     def _thread_index(self, axis: str) -> Value:
         block = self.geometry.block
@@ -94,6 +136,18 @@ class Operands:
             case "%lanemask_ge":
                 return self.builder.op(Op.SHL, MASK, LANE)
         raise Unsupported
+
+
+def _written(operands: Iterable[Operand | None]) -> Iterator[str]:
+    """The registers among operands that may be destinations."""
+    for operand in operands:
+        match operand:
+            case Register(name):
+                yield name
+            case Vector(elements) | Arguments(elements):
+                yield from _written(elements)
+            case Pair(first, second):
+                yield from _written((first, second))
 
 
 def thread_indices(builder: Builder, geometry: Geometry) -> None:

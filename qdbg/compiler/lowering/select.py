@@ -142,7 +142,7 @@ class _Selector:
 
     def _translate(self, i: Instruction) -> None:
         builder = self.builder
-        if LongDivision.applies(i):
+        if self.long_division.applies(i):
             return self.long_division.translate(i)
         if i.opcode in self.values:
             return self.values[i.opcode](i)

@@ -11,7 +11,7 @@ from qdbg.compiler.lowering.builder import Builder
 from qdbg.compiler.lowering.ir import Value, high_half
 from qdbg.compiler.lowering.narrowing import Type, Unsupported
 from qdbg.compiler.lowering.operands import Operands
-from qdbg.compiler.lowering.wide import Wide, WideMath
+from qdbg.compiler.lowering.wide import Wide, WideMath, constant
 from qdbg.compiler.machine.isa import Op
 from qdbg.compiler.ptx.ir import TYPE_BITS, Immediate, Instruction, Operand, Pair, Register
 
@@ -39,7 +39,9 @@ class Translation:
             return self.widened(self.word(operand, kind), kind)
         match operand:
             case Immediate(value):
-                return Wide(self.low(operand), value >> 32 & 0xFFFFFFFF)
+                return constant(value)
+            case Register(name) if name in self.operands.constants:
+                return constant(self.operands.constants[name])
             case Register(name):
                 held = TYPE_BITS[self.builder.ptx_registers[name]]
                 if held == 64:
