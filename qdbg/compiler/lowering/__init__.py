@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from qdbg.compiler.lowering.assemble import assemble
 from qdbg.compiler.lowering.barriers import traps_first
+from qdbg.compiler.lowering.bounds import use_bounds
 from qdbg.compiler.lowering.emit import Emitter, Locations
 from qdbg.compiler.lowering.fold import fold_definitions, propagate_copies, remove_dead
 from qdbg.compiler.lowering.ir import Blocks, Geometry, LoweringError, Parameter, high_half
@@ -83,7 +84,7 @@ def optimised(blocks: Blocks) -> Blocks:
     blocks = arrange(traps_first(arrange(blocks)))
     before = None
     while before != (before := [(list(block.operations), block.end) for block in blocks]):
-        for improve in (propagate_copies, fold_definitions, remove_dead):
+        for improve in (propagate_copies, use_bounds, fold_definitions, remove_dead):
             improve(blocks)
             blocks = arrange(blocks)
     return blocks
