@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from qdbg.compiler.machine.config import LINE, MachineConfig
 from qdbg.compiler.machine.fetch import CLOCK_SHIFT, LINE_BITS
+from qdbg.compiler.machine.lanes import lane_groups
 from qdbg.compiler.machine.vocabulary import Device
 from qdbg.runtime.state import MachineState
 
@@ -56,13 +57,15 @@ class StateDecoder:
         lanes, slots = config.lanes, np.full((config.slots, config.lanes), -1, np.int8)
         for slot in range(config.slots):
             for polarity, value in (("on", 1), ("off", 0)):
-                diagonal = rows(f"slot{slot}.{polarity}")[1 : 1 + lanes, :lanes].diagonal()
-                slots[slot][diagonal > HALF] = value
+                for group, members in enumerate(lane_groups(config)):
+                    table = rows(f"slot{slot}.{polarity}{group}")
+                    diagonal = table[1 : 1 + len(members), : len(members)].diagonal()
+                    slots[slot, members.start : members.stop][diagonal > HALF] = value
         registers = words("vector.a", lanes * config.registers).reshape(lanes, config.registers)
         valid = words("valid", config.words // 32)
         return MachineState(
             pc=_position(rows("position"), rows("fetch.clock")),
-            exists=~(rows("exists")[0, :lanes] > HALF),
+            exists=np.arange(lanes) < _number(rows("exists")[0], lanes.bit_length()),
             registers=registers,
             uniforms=words("uniform.a", config.uniforms),
             slots=slots,
@@ -76,6 +79,11 @@ def _position(position: Rows, clock: Rows) -> int | None:
     bits = position[0] > HALF
     if not bits[LINE_BITS + len(Device)]:  # the launch has not started
         return None
-    line = int(sum(1 << i for i in range(LINE_BITS) if bits[i]))
+    line = _number(position[0], LINE_BITS)
     offset = CLOCK_SHIFT - round(float(np.log2(clock[0, 0] / ONE)))
     return line * LINE + offset
+
+
+def _number(row: Rows, width: int) -> int:
+    """The number whose bits stand in the first channels of a row."""
+    return int(sum(1 << i for i in range(width) if row[i] > HALF))

@@ -164,7 +164,8 @@ def _lifetimes(netlist: Netlist, times: dict[Unit | Head, int]) -> dict[Signal, 
     for node, time in times.items():
         for signal in _outputs(node):
             life = lives.setdefault(signal, Life(-1, time, time))
-            life.start, life.end = min(life.start, time), max(life.end, time)
+            # What a unit writes can only be erased an MLP later.
+            life.start, life.end = min(life.start, time), max(life.end, time + isinstance(node, Unit))
     for node, time in times.items():
         for signal in set(node.inputs):
             lives[signal].end = max(lives[signal].end, time)

@@ -115,7 +115,7 @@ def _done_lanes(net: Netlist, config: MachineConfig, tokens: Inputs) -> Signal:
         full = net.define("lanes.full", _ticked(net, clock, CLOCK_TICKS))
         over = net.define("lanes.over", _ticked(net, clock, CLOCK_TICKS + 1))
         start = net.define("lanes.clock2.start", net.all_of([tokens.counts, full, ~over]))
-        second = _clock(net, "lanes.clock2", start, start, tokens.counts, 0)
+        second = _clock(net, "lanes.clock2", start, start, tokens.counts - start, 0)
         for ticks in range(1, config.lanes - CLOCK_TICKS + 1):
             net.drive(done, _ticked(net, second, ticks, full))
     return done

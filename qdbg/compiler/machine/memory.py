@@ -70,13 +70,12 @@ def memory(
         net.drive(stores, net.all_of([store, *right]))
     fault = net.define("memory.fault", net.copy(load + store - loads - stores))
     held = tokens.kind[Kind.OLD]
-    address, kept = _address(net, fetched, held, unit.word, index_bits)
+    index, kept = _address(net, fetched, held, unit.word, index_bits)
     _data(net, tokens, fetched, is_width, kept, bus, unit)
-    word = net.bus("memory.word", 32)
+    found = net.bus("memory.word", 32)
     for first in range(0, config.words, HEAD_SIZE):
         place = {
-            r: equals(address[2 : index_bits + 2], FIRST_WORD + first + r)
-            for r in range(min(HEAD_SIZE, config.words - first))
+            r: equals(index, FIRST_WORD + first + r) for r in range(min(HEAD_SIZE, config.words - first))
         }
         net.head(
             Head(
@@ -84,11 +83,11 @@ def memory(
                 write=dict(place),
                 read={r: (*literals, loads) for r, literals in place.items()},
                 data={b: Data((bus.d[b],)) for b in range(32)},
-                out={b: {word[b]: 1} for b in range(32)},
+                out={b: {found[b]: 1} for b in range(32)},
                 enable=stores + held + fetched.loads[Device.MEMORY],
             )
         )
-    _loaded(net, fetched, is_width, unit, word)
+    _loaded(net, fetched, is_width, unit, found)
     return MemoryWires(fault, misaligned)
 
 
@@ -136,7 +135,7 @@ def _tables(
 def _address(
     net: Netlist, fetched: Fetch, held: Signal, address: list[Signal], index_bits: int
 ) -> tuple[list[Signal], list[Signal]]:
-    """Where memory is read and written: the sum, the held address, or the place of the prompt's word.
+    """Which word is read or written: that of the sum, of the held address, or of the prompt's place.
     Also the held address by itself."""
     used = range(index_bits + 2)
     kept = net.bus("memory.kept", len(used))
@@ -150,12 +149,11 @@ def _address(
             enable=fetched.op[Op.HOLD],
         )
     )
-    place = net.bus("memory.address", len(used))
-    for bit in used:
-        net.drive(place[bit], net.all_of([~held, address[bit]]))
-        net.drive(place[bit], net.all_of([held, kept[bit]]))
-    for bit in range(index_bits):
-        net.drive(place[2 + bit], net.all_of([fetched.loads[Device.MEMORY], fetched.word[bit]]))
+    place = net.bus("memory.word_index", index_bits)
+    for bit, target in enumerate(place):
+        net.drive(target, net.all_of([~held, address[2 + bit]]))
+        net.drive(target, net.all_of([held, kept[2 + bit]]))
+        net.drive(target, net.all_of([fetched.loads[Device.MEMORY], fetched.word[bit]]))
     return place, kept
 
 

@@ -79,7 +79,9 @@ def _second_operand(
         net.drive(bus.b[amount], net.all_of([sums, *equals(fetched.field["scale"], amount)]))
     net.drive(dict.fromkeys(bus.b, 1), net.copy(op[Op.SUB]))  # times -1
     shuffle = op[Op.SHFL]
-    lane = OneLane(*(net.bus(f"operand.a.lane.{name}", len(digits)) for name, digits in vars(chosen.run).items()))
+    lane = OneLane(
+        *(net.bus(f"operand.a.lane.{name}", len(digits)) for name, digits in vars(chosen.run).items())
+    )
     low_bits = (len(lane.low) - 1).bit_length()
     for digits, own_digits, bits in (
         (lane.low, chosen.run.low, port[:low_bits]),
