@@ -22,8 +22,9 @@ class Inputs:
     """Signals that a token's embedding sets, and what follows from those before.
 
     payload: 11 bits; origin: 2**-offset at PC and LINE; passed: the outcome of a lane, which others
-    follow (BIT); advance: the position moves on by one; starts: an instruction starts; counts: a lane is done; value: 32 bits that the chunks so far spell; chunk1, chunk2:
-    the result to emit continues at its second, third chunk.
+    follow (BIT); advance: the position moves on by one; starts: an instruction starts; counts: a lane is
+    done; value: 32 bits that the chunks so far spell; chunk1, chunk2: the result to emit continues at its
+    second, third chunk.
     """
 
     kind: dict[Kind, Signal]

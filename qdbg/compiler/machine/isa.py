@@ -5,19 +5,20 @@ stream.  Every lane has 32 vector registers and `slots` divergence bits.  The bl
 registers (constants, parameters, values equal in all lanes), a pc, and the memory.
 
 **Execution.**  A *vector* instruction runs once for every active lane, lowest lane first, a lane a
-pass; a *uniform* one (its destination is a uniform register) once, with the lowest active lane as
-the lane whose vector registers and number it reads.  A lane is active when it exists and every divergence bit in the instruction's `care` pattern equals the pattern's
-value; a bit that was never written, or cleared by `CLR`, matches both.  Control instructions take
-one pass.  No vector instruction may be reached with no active lane: `BR` in front of a block sees
-to that.
+pass; a *uniform* one (its destination is a uniform register) once, with the lowest active lane as the
+lane whose vector registers and number it reads.  A lane is active when it exists and every divergence
+bit in the instruction's `care` pattern equals the pattern's value; a bit that was never written, or
+cleared by `CLR`, matches both.  Control instructions take one pass.  No vector instruction may be
+reached with no active lane: `BR` in front of a block sees to that.
 
 **Arithmetic.**  One multiplier-adder serves ADD, SUB, MAD and addresses: P = A*B + C + E in 64 bits,
 where the immediate is B when `immediate_is_b` is set and the addend E otherwise.
 
-**Memory.**  Words of 32 bits; a store replaces a word.  What reads a word, changes it and writes it back
-(atomics, stores of bytes) is a pair of instructions: HOLD, then one with `held` set, an operation of the
-ALU whose A is usually HOLD's destination and whose result goes to the word that was read.  Each lane does both before
-the next lane starts.  A `held` instruction that is not reached in that way does nothing.
+**Memory.**  Words of 32 bits; a store replaces a word.  What reads a word, changes it and writes it
+back (atomics, stores of bytes) is a pair of instructions: HOLD, then one with `held` set, an operation
+of the ALU (not MADH, MADS, ADDH or one over the warp) whose A is usually HOLD's destination and whose
+result goes to the word that was read.  Each lane does both before the next lane starts.  A `held`
+instruction that is not reached in that way does nothing.
 
 **Layout.**  The program is divided into lines of 16.  Control passes from one instruction to the
 next by a clock that cannot cross a line, so the last instruction of a line must not fall through:
@@ -68,7 +69,7 @@ class Op(IntEnum):
     INSERT = 30  #: D = A with B's low byte or half (`width`) at the place that the held address names
     MASK = 31  #: D = the active lanes of a warp, bit i for its lane i: the lane's own warp, or, with a
     #: uniform destination, warp number `scale`
-    SHFL = 32  #: D = register A of the lane with number B
+    SHFL = 32  #: D = register A of the lane with number B (neither may be LANE_INDEX)
     HOLD = 33  #: D = memory[(A << scale) + C + E], a word; holds the lane and the address, see above
 
 

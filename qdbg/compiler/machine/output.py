@@ -20,7 +20,8 @@ REASON_BITS = 3
 #: Classes that a pass can emit, with the payload bits that tell their tokens apart.
 EMITTED = {
     Kind.END: 0, Kind.STEP: 0, Kind.ACK: 0, Kind.PC: 9, Kind.BIT: LANE_BITS + 2,
-    Kind.TRAP: LANE_BITS + REASON_BITS, Kind.MORE: CHUNK, Kind.RESULT: CHUNK, Kind.OLD: CHUNK, Kind.LAST: CHUNK,
+    Kind.TRAP: LANE_BITS + REASON_BITS,
+    Kind.MORE: CHUNK, Kind.RESULT: CHUNK, Kind.OLD: CHUNK, Kind.LAST: CHUNK,
 }  # fmt: skip
 
 
