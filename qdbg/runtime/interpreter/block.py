@@ -70,7 +70,7 @@ class Block:
     def _check_aligned(self, warp: Warp, mask: np.ndarray[tuple[int], np.dtype[np.bool_]]) -> None:
         """`bar.sync` and `.aligned` must be one instruction for the whole warp."""
         places = {int(i) for i in warp.waiting[mask]}
-        instructions = [self.program.kernel.body[i] for i in sorted(places)]
+        instructions = [self.program.code[i] for i in sorted(places)]
         if len(places) > 1 and any(_aligned(i) for i in instructions):
             lines = " and ".join(str(i.line) for i in instructions)
             lane = int(np.argmax(mask))
@@ -85,7 +85,7 @@ class Block:
         warp = next(w for w in self.warps if w.live.any())
         lane = int(np.argmax(warp.live))
         waiting = sum(int(w.live.sum()) for w in self.warps)
-        instruction = self.program.kernel.body[int(warp.waiting[lane])]
+        instruction = self.program.code[int(warp.waiting[lane])]
         return self._fault(
             warp, lane, instruction, "deadlock",
             f"{waiting} threads wait at barriers that can never complete, the first is {warp.name(lane)}; "

@@ -1,6 +1,7 @@
 """Control flow, barriers and instructions without effect (PTX ISA 9.7.12 and 9.7.13).
 
-An action returns the body index at which its active lanes go on, -1 to exit, None to fall through.
+An action returns the index in the linked code at which its active lanes go on, -1 to exit, an array of one
+index a lane, or None to fall through.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ def _bra(decoder: Decoder) -> Action:
     (label,) = decoder.instruction.operands
     if not isinstance(label, Label):
         raise Refusal("branches to something that is not a label")
-    target = decoder.names.kernel.labels[label.name]
+    target = decoder.names.target(label.name)
 
     def action(warp: Warp, active: Array) -> int:
         return target
@@ -35,10 +36,9 @@ def _bra(decoder: Decoder) -> Action:
     return action
 
 
-@builder("ret", "exit")
+@builder("exit")
 def _exit(decoder: Decoder) -> Action:
-    """A kernel's `ret` ends its thread, as `exit` does."""
-    allow(decoder, "uni")
+    allow(decoder)
 
     def action(warp: Warp, active: Array) -> int:
         return EXIT

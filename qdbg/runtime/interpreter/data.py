@@ -17,8 +17,9 @@ from qdbg.runtime.interpreter.operands import Decoder
 if TYPE_CHECKING:
     from qdbg.runtime.interpreter.warp import Warp
 
-#: Runs an instruction for the active lanes; control instructions return where these lanes go.
-Action = Callable[["Warp", Array], "int | None"]
+#: Runs an instruction for the active lanes; control instructions return where these lanes go: an index in the
+#: linked code, one for all or one a lane (int64 [lanes]); EXIT ends a lane, None falls through.
+Action = Callable[["Warp", Array], "int | Array | None"]
 Builder = Callable[[Decoder], Action]
 BUILDERS: dict[str, Builder] = {}
 
@@ -123,7 +124,7 @@ def _ld(decoder: Decoder) -> Action:
     type_name = decoder.instruction.types[0]
     size, dtype = TYPE_BITS[type_name] // 8, DTYPES[type_name]
     destination, source = decoder.instruction.operands[:2]
-    address = decoder.address(source)
+    address, space = decoder.address(source), decoder.space(space, source)
     writes = [decoder.write(element, type_name) for element in _elements(destination, count)]
 
     def action(warp: Warp, active: Array) -> None:
@@ -141,7 +142,7 @@ def _st(decoder: Decoder) -> Action:
     space, count = _space(decoder)
     size = TYPE_BITS[decoder.instruction.types[0]] // 8
     destination, source = decoder.instruction.operands[:2]
-    address = decoder.address(destination)
+    address, space = decoder.address(destination), decoder.space(space, destination)
     reads = [decoder.read(element, f"b{size * 8}") for element in _elements(source, count)]
 
     def action(warp: Warp, active: Array) -> None:

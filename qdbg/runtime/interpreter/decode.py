@@ -8,26 +8,49 @@ from typing import TYPE_CHECKING
 
 from qdbg.compiler.ptx.ir import Instruction, Register
 from qdbg.compiler.source import Source
-from qdbg.runtime.interpreter import bits, compare, control, convert, float32, integer
+from qdbg.runtime.interpreter import (
+    approximate,
+    bits,
+    calls,
+    compare,
+    control,
+    convert,
+    float16,
+    float32,
+    float64,
+    integer,
+    patterns,
+)
 from qdbg.runtime.interpreter.data import BUILDERS, Action
 from qdbg.runtime.interpreter.errors import Refusal, Unsupported
 from qdbg.runtime.interpreter.forms import Array, Form, find_form
-from qdbg.runtime.interpreter.operands import Decoder, Names, Read
+from qdbg.runtime.interpreter.names import Names
+from qdbg.runtime.interpreter.operands import Decoder, Read
 
 if TYPE_CHECKING:
     from qdbg.runtime.interpreter.warp import Warp
 
 #: The modules whose import fills the tables, one a family of instructions.
-FAMILIES = (bits, compare, control, convert, float32, integer)
+FAMILIES = (
+    *(approximate, bits, calls, compare, control, convert),
+    *(float16, float32, float64, integer, patterns),
+)
+
+#: Modifiers of loads that other threads' stores are meant to be seen by.
+_OBSERVING = ("volatile", "relaxed", "acquire", "mmio")
 
 
 @dataclass(frozen=True, slots=True)
 class Operation:
-    """A decoded instruction: `action` for the lanes where `guard` holds; `writes` names its destinations."""
+    """A decoded instruction: `action` for the lanes where `guard` holds; `writes` names its destinations.
+
+    `weight` is how much it tries the patience of the lanes and warps that wait meanwhile.
+    """
 
     action: Action
     writes: tuple[str, ...]
     guard: Read | None
+    weight: int
 
 
 def decode(names: Names, lanes: int, instruction: Instruction) -> Operation:
@@ -38,12 +61,20 @@ def decode(names: Names, lanes: int, instruction: Instruction) -> Operation:
     try:
         if guard is not None:
             read_guard = decoder.read(Register(guard.register, guard.negated), "pred")
-        return Operation(_action(decoder), tuple(decoder.written), read_guard)
+        return Operation(_action(decoder), tuple(decoder.written), read_guard, _weight(instruction))
     except Refusal as error:
         why = str(error)
     except (ValueError, LookupError):  # too few or too many types or operands for the opcode
         why = "is malformed or not supported yet"
-    return Operation(_refuse(names.bound.source, instruction, why), (), read_guard)
+    return Operation(_refuse(names.bound.source, instruction, why), (), read_guard, 1)
+
+
+def _weight(instruction: Instruction) -> int:
+    """1, or more if a loop around the instruction may be waiting for what another lane does."""
+    if instruction.opcode == "nanosleep":
+        return 4096
+    observes = instruction.opcode == "ld" and instruction.has(*_OBSERVING)
+    return 128 if observes or instruction.opcode in ("atom", "red") else 1
 
 
 def _action(decoder: Decoder) -> Action:

@@ -7,7 +7,16 @@ from typing import Literal
 from qdbg.compiler.ptx.ir import Instruction
 from qdbg.compiler.source import Source
 
-Reason = Literal["out of bounds", "misaligned", "trap", "deadlock", "divergent barrier"]
+Reason = Literal[
+    "out of bounds",
+    "misaligned",
+    "trap",
+    "deadlock",
+    "divergent barrier",
+    "assertion",
+    "stack overflow",
+    "bad call",
+]
 Coordinates = tuple[int, int, int]
 
 

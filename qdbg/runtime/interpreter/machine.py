@@ -17,7 +17,8 @@ from qdbg.runtime.interpreter.program import Program
 from qdbg.runtime.interpreter.warp import Event, Warp
 from qdbg.runtime.launch import BoundLaunch
 
-#: Warp instructions a warp may issue before the next one gets a turn; a spinning warp must not starve others.
+#: The weight of the instructions that a warp may issue before the next one gets a turn; a spinning warp must
+#: not starve others.
 _TURN = 10_000
 #: Warp instructions between two reports of progress.
 _REPORT = 4096
@@ -46,7 +47,7 @@ class Interpreter:
     def __init__(self, module: Module, bound: BoundLaunch, lanes: int = 32):
         self.bound = bound
         self._program = Program(bound, lanes)
-        self._memory = Memory(bound, self._program.names.local_bytes)
+        self._memory = Memory(bound, self._program.names.frame_bytes, self._program.stack_bytes)
         self._enter(0)
 
     def _enter(self, block: int) -> None:
@@ -108,7 +109,7 @@ class Interpreter:
             self.next_block()
         warp, index, mask = choice
         event = warp.execute(index, mask)
-        self._left -= 1
+        self._left -= self._program.operation(index).weight
         return event
 
     def run(self, limit: int | None = None, progress: Callable[[int, int], None] | None = None) -> None:
@@ -156,7 +157,7 @@ class Interpreter:
     def snapshot(self) -> Snapshot:
         """A copy of everything that the launch changes."""
         return Snapshot(
-            self.block, self.instructions, self._turn, self._left, self._memory.image.copy(),
+            self.block, self.instructions, self._turn, self._left, self._memory.save(),
             dict(self._block.arrived), self._block.waiting, tuple(w.save() for w in self.warps),
         )  # fmt: skip
 
@@ -164,7 +165,7 @@ class Interpreter:
         """Return to a snapshot, which stays valid."""
         if snapshot.block != self.block:
             self._block = Block(self._program, self._memory, snapshot.block)
-        self._memory.image[:] = snapshot.image
+        self._memory.restore(snapshot.image)
         self._block.arrived, self._block.waiting = dict(snapshot.arrived), snapshot.waiting
         for warp, saved in zip(self.warps, snapshot.warps, strict=True):
             warp.load(saved)

@@ -1,4 +1,14 @@
-"""A warp: lanes with a program counter each, registers across the lanes, and one instruction at a time."""
+"""A warp: lanes with a program counter each, registers across the lanes, and one instruction at a time.
+
+Scheduling: of the lanes that can run, those furthest behind in control-flow order go first, so that the
+others wait and all meet again at the latest where their paths join (the post-dominator).  That alone could
+starve a lane, say the one that holds the lock which those behind it spin for, whereas independent thread
+scheduling (sm_70 and later) promises that every thread makes progress.  So patience is limited: when lanes
+were left waiting for `PATIENCE` in a row, those that ran go behind all others.  An instruction by which a
+loop may wait for another lane (an atomic, a volatile or ordered load) counts many times as much as others,
+`nanosleep` as much as it takes.  Who waits for whom never changes results that do not depend on timing,
+since each lane has a pc of its own.
+"""
 
 from __future__ import annotations
 
@@ -8,20 +18,36 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from qdbg.compiler.ptx.ir import Space
+from qdbg.compiler.ptx.ir import Instruction, Space
 from qdbg.runtime.interpreter.control import EXIT
 from qdbg.runtime.interpreter.errors import Coordinates, Fault, Reason
 from qdbg.runtime.interpreter.forms import Array
 from qdbg.runtime.interpreter.memory import AccessError, Memory
 from qdbg.runtime.interpreter.specials import CLOCKS, fixed_specials
+from qdbg.runtime.interpreter.stack import Stack
 
 if TYPE_CHECKING:
     from qdbg.runtime.interpreter.block import Block
 
 #: The arrays of a warp that execution changes, registers apart.
-_STATE = ("pc", "carry", "waiting", "barrier", "needed")
+_STATE = ("pc", "carry", "waiting", "barrier", "needed", "turns", "stack")
+#: How long lanes may be left waiting by others of their warp: the sum of the weights of what these execute.
+PATIENCE = 4096
 #: `Warp.barrier` of a lane that waits at bar.warp.sync; barriers of the block are 0 to 15.
 WARP_BARRIER = 16
+
+
+#: Bytes of a string that printf or an assertion reads.
+_LONGEST = 4096
+
+
+@dataclass(frozen=True, slots=True)
+class Printed:
+    """What one call of printf in device code printed; block and thread are indices (x, y, z)."""
+
+    block: Coordinates
+    thread: Coordinates
+    text: str
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,9 +71,11 @@ class Event:
 class Warp:
     """`lanes` threads of a block that share instruction issue.
 
-    pc: int64 [lanes], index into the body, -1 where the lane has exited or never existed;
-    registers: name -> uint64 [lanes], bit patterns, 0 before the first write; carry: bool [lanes], CC.CF;
-    waiting: int64 [lanes], index of the barrier instruction that a lane waits at, -1 if it does not.
+    pc: int64 [lanes], index into the linked code, -1 where the lane has exited or never existed;
+    registers: name -> uint64 [lanes], bit patterns, 0 before the first write, those of a device function
+    named `function::register`; carry: bool [lanes], CC.CF; stack: the calls that the lanes are in;
+    waiting: int64 [lanes], index of the barrier instruction that a lane waits at, -1 if it does not;
+    turns: int64 [lanes], lanes with lower numbers run first.
     """
 
     def __init__(self, block: Block, number: int):
@@ -59,12 +87,15 @@ class Warp:
         self.exists = self.threads < program.bound.threads
         self.pc = np.where(self.exists, np.int64(program.entry), np.int64(EXIT))
         self.registers: dict[str, NDArray[np.uint64]] = {
-            name: np.zeros(self.lanes, np.uint64) for name in program.kernel.registers
+            name: np.zeros(self.lanes, np.uint64) for name in program.registers
         }
+        self.stack = Stack(self.lanes, program.names.frame_bytes)
         self.carry = np.zeros(self.lanes, np.bool_)
         self.waiting = np.full(self.lanes, -1, np.int64)
         self.barrier = np.zeros(self.lanes, np.int64)
         self.needed = np.zeros(self.lanes, np.int64)  # threads the barrier waits for, or lanes as a mask
+        self.turns = np.zeros(self.lanes, np.int64)
+        self._waited = 0  # what lanes have waited for others in a row, counted as PATIENCE is
         self._specials = fixed_specials(program.bound, block.coordinates, number, self.threads)
         self._access: tuple[Space, NDArray[np.uint64], int] | None = None
         self._current = 0
@@ -85,16 +116,18 @@ class Warp:
         return (self.pc >= 0) & (self.waiting < 0)
 
     def next(self) -> tuple[int, NDArray[np.bool_]] | None:
-        """The instruction to issue and the lanes at it; None if no lane can run.
-
-        Lanes in the block that comes first in control-flow order run first, so that those ahead wait
-        and all meet again at the latest where their paths join (the post-dominator).
-        """
+        """The instruction to issue and the lanes at it; None if no lane can run."""
         runnable = self.runnable
-        if not np.count_nonzero(runnable):
+        lanes = np.flatnonzero(runnable)
+        if not len(lanes):
             return None
-        ranks = np.where(runnable, self.program.rank[self.pc], self.program.last_rank)
-        index = int(self.pc[ranks.argmin()])
+        index = int(self.pc[lanes[0]])
+        at = self.pc == index
+        if np.count_nonzero(at & runnable) == len(lanes):
+            return index, runnable
+        turns = self.turns[lanes]
+        first = self.stack.first(lanes[turns == turns.min()], self.pc, self.program.rank)
+        index = int(self.pc[first])
         return index, runnable & (self.pc == index)
 
     def execute(self, index: int, mask: NDArray[np.bool_]) -> Event:
@@ -103,7 +136,8 @@ class Warp:
         Raises `ValueError` if one is not, `Fault` and `Unsupported`.  When a lane faults, the lanes below
         it have done the instruction, it and those above have not, and no lane has moved on.
         """
-        ready = mask & (self.pc == index) & (self.waiting < 0)
+        runnable = self.runnable
+        ready = mask & runnable & (self.pc == index)
         if not 0 < np.count_nonzero(mask) == np.count_nonzero(ready):
             raise ValueError(f"not every lane of the mask is about to execute instruction {index}")
         operation = self.program.operation(index)
@@ -120,17 +154,33 @@ class Warp:
                         operation.action(self, below)
                     raise
         self.pc[mask] = self.program.follow(index + 1)
-        if jump is not None:
+        if isinstance(jump, int):
             self.pc[active] = self.program.follow(jump)
+        elif jump is not None:
+            self.pc[active] = jump[active]
+        self._take_turns(mask, runnable, operation.weight)
         self.program.issued += 1
         if self.block.waiting:
             self.block.release(self)
         writes = {name: self.registers[name].copy() for name in operation.writes}
         return Event(self.block.number, self.number, index, mask.copy(), active, writes, self._access)
 
+    def _take_turns(self, mask: NDArray[np.bool_], runnable: NDArray[np.bool_], weight: int) -> None:
+        """Note that the lanes in `mask` ran and the other runnable ones did not."""
+        if np.count_nonzero(mask) == np.count_nonzero(runnable):
+            if self._waited:
+                self._waited = 0
+                self.turns[:] = 0
+            return
+        self._waited += weight
+        if self._waited >= PATIENCE:
+            self._waited = 1
+            self.turns[mask] = self.turns.max() + 1
+
     def save(self) -> dict[str, Any]:
         """A copy of what execution changes."""
         state: dict[str, Any] = {name: getattr(self, name).copy() for name in _STATE}
+        state["waited"] = self._waited
         state["registers"] = {name: values.copy() for name, values in self.registers.items()}
         return state
 
@@ -138,9 +188,20 @@ class Warp:
         """Return to a saved state, which stays valid."""
         for name in _STATE:
             setattr(self, name, state[name].copy())
+        self._waited = state["waited"]
         self.registers = {name: values.copy() for name, values in state["registers"].items()}
 
     # What actions use.
+
+    @property
+    def instruction(self) -> Instruction:
+        """The instruction that is being executed."""
+        return self.program.code[self._current]
+
+    @property
+    def index(self) -> int:
+        """Its index in the linked code."""
+        return self._current
 
     def special(self, name: str) -> NDArray[np.uint64]:
         """The lanes' values of a special register (PTX ISA 10)."""
@@ -157,7 +218,7 @@ class Warp:
         lanes = np.flatnonzero(active)
         chosen = addresses[lanes]
         try:
-            located = self.memory.locate(space, chosen, self.threads[lanes], size)
+            located = self.memory.locate(space, chosen, self.threads[lanes], self.stack.top[lanes], size)
         except AccessError as error:
             raise self._access_fault(error, int(lanes[error.position]), space, size) from None
         self._access = (space, chosen, size)
@@ -178,9 +239,26 @@ class Warp:
         """The warp arrives at a barrier without waiting (bar.arrive)."""
         self.block.arrived[ident] = self.block.arrived.get(ident, 0) + self.lanes
 
+    def word(self, lane: int, address: int, size: int) -> int:
+        """The unsigned value of `size` bytes at a generic address, as a lane sees it."""
+        active = np.arange(self.lanes) == lane
+        _, located = self.locate("generic", np.full(self.lanes, address, np.uint64), active, size)
+        return int(self.memory.load(located, size)[0])
+
+    def string(self, lane: int, address: int) -> str:
+        """The text at a generic address up to a zero byte, at most `_LONGEST` bytes of it."""
+        found = bytearray()
+        while len(found) < _LONGEST and (byte := self.word(lane, address + len(found), 1)):
+            found.append(byte)
+        return found.decode("utf-8", "replace")
+
+    def print(self, lane: int, text: str) -> None:
+        """A lane prints."""
+        self.program.printed.append(Printed(self.block.coordinates, self.thread(lane), text))
+
     def fault(self, message: str, reason: Reason, lane: int, address: int | None = None) -> Fault:
         """A fault of a lane at the current instruction."""
-        instruction = self.program.kernel.body[self._current]
+        instruction = self.instruction
         source = self.program.bound.source
         return Fault(
             f"{source.place(instruction)}: {message}: {source.quote(instruction)}",
@@ -196,7 +274,7 @@ class Warp:
         return f"thread {_tuple(self.thread(lane))} of block {_tuple(self.block.coordinates)}"
 
     def _access_fault(self, error: AccessError, lane: int, space: Space, size: int) -> Fault:
-        verb = "stores to" if self.program.kernel.body[self._current].opcode == "st" else "loads from"
+        verb = "stores to" if self.instruction.opcode == "st" else "loads from"
         place = (
             f"{self.name(lane)} {verb} {space if space != 'generic' else 'global'} address {error.address:#x}"
         )
