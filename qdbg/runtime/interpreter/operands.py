@@ -128,7 +128,7 @@ class Decoder:
 
     def width(self, register: str) -> int:
         """Bits of a register of the function."""
-        return TYPE_BITS[self.names.function.registers[register]]
+        return TYPE_BITS[self.names.registers[register]]
 
     def _symbol(self, name: str, offset: int, type_name: str) -> Read:
         """The address of a variable or function in its space."""
@@ -143,8 +143,8 @@ class Decoder:
         return lambda warp: (warp.stack.frame + step).astype(dtype)
 
     def _check_file(self, name: str, type_name: str) -> None:
-        if (self.names.function.registers[name] == "pred") != (type_name == "pred"):
-            raise Refusal(f"uses {name}, a .{self.names.function.registers[name]}, as a .{type_name}")
+        if (self.names.registers[name] == "pred") != (type_name == "pred"):
+            raise Refusal(f"uses {name}, a .{self.names.registers[name]}, as a .{type_name}")
 
     def _constant(self, bits: int, type_name: str) -> Read:
         dtype = _dtype(type_name)
