@@ -13,11 +13,10 @@ import numpy as np
 
 from qdbg.compiler.ptx.ir import TYPE_BITS, Arguments, Operand, Pair, Register, Symbol, Variable
 from qdbg.runtime.interpreter.builtins import BUILTINS
-from qdbg.runtime.interpreter.control import EXIT
 from qdbg.runtime.interpreter.data import Action, allow, builder
 from qdbg.runtime.interpreter.errors import Refusal, Unsupported
 from qdbg.runtime.interpreter.forms import Array
-from qdbg.runtime.interpreter.names import FRAME_ALIGN
+from qdbg.runtime.interpreter.names import EXIT, FRAME_ALIGN
 from qdbg.runtime.interpreter.operands import Decoder, Read, Write
 
 if TYPE_CHECKING:
@@ -178,7 +177,7 @@ class Call:
         return Binding(
             tuple(zip(outer[:count], inner[:count], strict=True)),
             tuple(zip(inner[count:], outer[count:], strict=True)),
-            tuple(names.key(register) for register in function.registers) if recursive else (),
+            tuple(names.key(register) for register in names.registers) if recursive else (),
         )
 
 

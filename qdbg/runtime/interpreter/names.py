@@ -13,12 +13,17 @@ from qdbg.runtime.launch_memory import function_addresses
 
 #: Frames start at multiples of this, the strictest alignment that PTX allows for a variable in practice.
 FRAME_ALIGN = 32
+#: Behind the name of a `.b128` register: its upper half.
+HIGH = ".hi"
+#: The program counter of a lane that has exited.
+EXIT = -1
 
 
 class Names:
     """The names of one function of a launch.
 
     function: the function; bound: the launch; start: index of its first instruction in the linked code;
+    registers: name -> type, a `.b128` register being two, named `%q` and `%q.hi`;
     constants: symbol -> address that is the same in every lane; frame: symbol -> offset in the function's
     frame, of which `frame_bytes` is the size; spaces: symbol -> the state space it lives in, which is
     `local` for everything in the frame.
@@ -27,6 +32,8 @@ class Names:
     def __init__(self, function: Function, bound: BoundLaunch, start: int = 0):
         self.function, self.bound, self.start = function, bound, start
         module = bound.source.ptx
+        self.registers = dict(function.registers)
+        self.registers.update({name + HIGH: "b128" for name, t in function.registers.items() if t == "b128"})
         self.constants = {**function_addresses(module), **bound.symbols}
         declared = [*module.variables, *function.variables]
         self.spaces: dict[str, Space] = {variable.name: variable.space for variable in declared}
@@ -51,5 +58,7 @@ class Names:
         return register if self.function.is_entry else f"{self.function.name}::{register}"
 
     def target(self, label: str) -> int:
-        """The index in the linked code that a label stands for."""
-        return self.start + self.function.labels[label]
+        """The index in the linked code that a label stands for; behind the end of a kernel lies its exit."""
+        index = self.function.labels[label]
+        ends = self.function.is_entry and index == len(self.function.body)
+        return EXIT if ends else self.start + index

@@ -12,9 +12,8 @@ from numpy.typing import NDArray
 
 from qdbg.compiler.ptx.cfg import ControlFlow
 from qdbg.compiler.ptx.ir import Function, Instruction, Module, Register
-from qdbg.runtime.interpreter.control import EXIT
 from qdbg.runtime.interpreter.decode import Operation, decode
-from qdbg.runtime.interpreter.names import Names
+from qdbg.runtime.interpreter.names import EXIT, Names
 from qdbg.runtime.launch import BoundLaunch
 from qdbg.runtime.launch_memory import function_addresses, reachable
 
@@ -55,7 +54,7 @@ class Program:
         for function in _linked(bound.source.ptx, bound.kernel):
             self._link(function)
         self.names = self.routines[0].names
-        self.registers = tuple(r.names.key(name) for r in self.routines for name in r.function.registers)
+        self.registers = tuple(r.names.key(name) for r in self.routines for name in r.names.registers)
         self.entry = self.follow(0)
         self._by_name = {routine.function.name: routine for routine in self.routines}
         addresses = function_addresses(bound.source.ptx)

@@ -19,10 +19,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from qdbg.compiler.ptx.ir import Instruction, Space
-from qdbg.runtime.interpreter.control import EXIT
 from qdbg.runtime.interpreter.errors import Coordinates, Fault, Reason
 from qdbg.runtime.interpreter.forms import Array
 from qdbg.runtime.interpreter.memory import AccessError, Memory
+from qdbg.runtime.interpreter.names import EXIT
 from qdbg.runtime.interpreter.specials import CLOCKS, fixed_specials
 from qdbg.runtime.interpreter.stack import Stack
 
@@ -56,7 +56,8 @@ class Event:
 
     block and warp: numbers; index: the instruction's place in the body; mask: the lanes that were at it,
     active: those whose guard held (bool [lanes]); writes: the destinations' contents afterwards
-    (uint64 [lanes]); memory: (space, addresses uint64 [active lanes], bytes a lane) of a load or store.
+    (uint64 [lanes]); memory: (space, addresses uint64 [active lanes], bytes a lane) of a load or store;
+    error: what the ISA lets hardware differ by in what an approximate instruction wrote, None otherwise.
     """
 
     block: int
@@ -66,6 +67,7 @@ class Event:
     active: NDArray[np.bool_]
     writes: dict[str, NDArray[np.uint64]]
     memory: tuple[Space, NDArray[np.uint64], int] | None
+    error: ErrorBound | None = None
 
 
 class Warp:
@@ -154,16 +156,16 @@ class Warp:
                         operation.action(self, below)
                     raise
         self.pc[mask] = self.program.follow(index + 1)
-        if isinstance(jump, int):
-            self.pc[active] = self.program.follow(jump)
-        elif jump is not None:
-            self.pc[active] = jump[active]
+        if jump is not None:
+            self.pc[active] = jump if isinstance(jump, int) else jump[active]
         self._take_turns(mask, runnable, operation.weight)
         self.program.issued += 1
         if self.block.waiting:
             self.block.release(self)
         writes = {name: self.registers[name].copy() for name in operation.writes}
-        return Event(self.block.number, self.number, index, mask.copy(), active, writes, self._access)
+        return Event(
+            self.block.number, self.number, index, mask.copy(), active, writes, self._access, operation.error
+        )
 
     def _take_turns(self, mask: NDArray[np.bool_], runnable: NDArray[np.bool_], weight: int) -> None:
         """Note that the lanes in `mask` ran and the other runnable ones did not."""
