@@ -21,6 +21,7 @@ from qdbg.runtime.interpreter import (
     integer,
     patterns,
 )
+from qdbg.runtime.interpreter.bounds import ErrorBound
 from qdbg.runtime.interpreter.data import BUILDERS, Action
 from qdbg.runtime.interpreter.errors import Refusal, Unsupported
 from qdbg.runtime.interpreter.forms import Array, Form, find_form
@@ -44,13 +45,15 @@ _OBSERVING = ("volatile", "relaxed", "acquire", "mmio")
 class Operation:
     """A decoded instruction: `action` for the lanes where `guard` holds; `writes` names its destinations.
 
-    `weight` is how much it tries the patience of the lanes and warps that wait meanwhile.
+    `weight` is how much it tries the patience of the lanes and warps that wait meanwhile; `error` is what
+    the ISA lets hardware differ by in the result of an approximate instruction.
     """
 
     action: Action
     writes: tuple[str, ...]
     guard: Read | None
     weight: int
+    error: ErrorBound | None = None
 
 
 def decode(names: Names, lanes: int, instruction: Instruction) -> Operation:
@@ -61,9 +64,10 @@ def decode(names: Names, lanes: int, instruction: Instruction) -> Operation:
     try:
         if guard is not None:
             read_guard = decoder.read(Register(guard.register, guard.negated), "pred")
-        return Operation(_action(decoder), tuple(decoder.written), read_guard, _weight(instruction))
-    except Refusal as error:
-        why = str(error)
+        action, error = _action(decoder)
+        return Operation(action, tuple(decoder.written), read_guard, _weight(instruction), error)
+    except Refusal as refusal:
+        why = str(refusal)
     except (ValueError, LookupError):  # too few or too many types or operands for the opcode
         why = "is malformed or not supported yet"
     return Operation(_refuse(names.bound.source, instruction, why), (), read_guard, 1)
@@ -77,15 +81,27 @@ def _weight(instruction: Instruction) -> int:
     return 128 if observes or instruction.opcode in ("atom", "red") else 1
 
 
-def _action(decoder: Decoder) -> Action:
+def error_bound(instruction: Instruction) -> ErrorBound | None:
+    """What the ISA lets hardware differ by in the result of an instruction; None where it is exact.
+
+    None too for an instruction that the interpreter refuses.
+    """
+    try:
+        form = find_form(instruction)
+    except ValueError:
+        return None
+    return form.error if form else None
+
+
+def _action(decoder: Decoder) -> tuple[Action, ErrorBound | None]:
     instruction = decoder.instruction
     build = BUILDERS.get(instruction.opcode)
     if build is not None:
-        return build(decoder)
+        return build(decoder), None
     form = find_form(instruction)
     if form is None:
         raise Refusal("is not supported yet")
-    return _element_wise(decoder, form)
+    return _element_wise(decoder, form), form.error
 
 
 def _element_wise(decoder: Decoder, form: Form) -> Action:

@@ -19,6 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from qdbg.compiler.ptx.ir import Instruction, Space
+from qdbg.runtime.interpreter.bounds import ErrorBound
 from qdbg.runtime.interpreter.errors import Coordinates, Fault, Reason
 from qdbg.runtime.interpreter.forms import Array
 from qdbg.runtime.interpreter.memory import AccessError, Memory
