@@ -4,7 +4,7 @@ from qdbg.runtime.interpreter.bounds import ErrorBound
 from qdbg.runtime.interpreter.decode import error_bound
 from qdbg.runtime.interpreter.errors import Fault, LimitReached, Unsupported
 from qdbg.runtime.interpreter.machine import Interpreter, Snapshot
-from qdbg.runtime.interpreter.warp import Event, Warp
+from qdbg.runtime.interpreter.warp import Event, Printed, Warp
 
 __all__ = [
     "ErrorBound",
@@ -12,6 +12,7 @@ __all__ = [
     "Fault",
     "Interpreter",
     "LimitReached",
+    "Printed",
     "Snapshot",
     "Unsupported",
     "Warp",

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from qdbg.compiler.ptx.ir import Module
+from qdbg.compiler.ptx.ir import Function, Instruction, Module
 from qdbg.runtime.interpreter.block import Block
 from qdbg.runtime.interpreter.errors import LimitReached
 from qdbg.runtime.interpreter.memory import Memory
 from qdbg.runtime.interpreter.program import Program
-from qdbg.runtime.interpreter.warp import Event, Warp
+from qdbg.runtime.interpreter.warp import Event, Printed, Warp
 from qdbg.runtime.launch import BoundLaunch
 
 #: The weight of the instructions that a warp may issue before the next one gets a turn; a spinning warp must
@@ -30,6 +30,7 @@ class Snapshot:
 
     block: int
     issued: int
+    printed: int
     turn: int
     left: int
     image: NDArray[np.uint8]
@@ -76,6 +77,15 @@ class Interpreter:
     def instructions(self) -> int:
         """PTX instructions issued so far, counted once a warp."""
         return self._program.issued
+
+    @property
+    def printed(self) -> Sequence[Printed]:
+        """What printf in device code printed so far, in the order in which the threads did."""
+        return self._program.printed
+
+    def location(self, index: int) -> tuple[Function, Instruction]:
+        """The function and instruction that a lane's pc or an event's index stands for."""
+        return self._program.routine(index).function, self._program.code[index]
 
     @property
     def memory(self) -> NDArray[np.uint8]:
@@ -157,7 +167,7 @@ class Interpreter:
     def snapshot(self) -> Snapshot:
         """A copy of everything that the launch changes."""
         return Snapshot(
-            self.block, self.instructions, self._turn, self._left, self._memory.save(),
+            self.block, self.instructions, len(self.printed), self._turn, self._left, self._memory.save(),
             dict(self._block.arrived), self._block.waiting, tuple(w.save() for w in self.warps),
         )  # fmt: skip
 
@@ -170,4 +180,5 @@ class Interpreter:
         for warp, saved in zip(self.warps, snapshot.warps, strict=True):
             warp.load(saved)
         self._program.issued = snapshot.issued
+        del self._program.printed[snapshot.printed :]
         self._turn, self._left = snapshot.turn, snapshot.left
