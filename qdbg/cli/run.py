@@ -128,6 +128,7 @@ def _interpret(prepared: Prepared, limit: int) -> tuple[dict[str, Any], Verdict]
         "mismatches": [],
         "expected": as_expected(prepared.bound, memory) if trap is None else None,
         "trap": asdict(trap) if trap is not None else None,
+        "printed": [asdict(one) for one in interpreter.printed],
         "outputs": outputs(prepared.bound, memory),
     }
     if fault is not None:
@@ -144,8 +145,13 @@ def _words(image: NDArray[np.uint8]) -> NDArray[np.uint32]:
 
 
 def summary(report: dict[str, Any]) -> list[str]:
-    """A report for a person: the arrays, then a line of figures."""
-    lines = [f"{name} = {o['dtype']}{json.dumps(o['data'])}" for name, o in report["outputs"].items()]
+    """A report for a person: what the kernel printed, the arrays, then a line of figures."""
+    lines = [
+        f"block {tuple(one['block'])}, thread {tuple(one['thread'])}: {line}"
+        for one in report.get("printed", ())
+        for line in one["text"].splitlines()
+    ]
+    lines += [f"{name} = {o['dtype']}{json.dumps(o['data'])}" for name, o in report["outputs"].items()]
     figures = [f"{report['ptx_instructions']:,} PTX instructions"]
     if report["tokens"] is not None:
         figures.append(f"{report['tokens']:,} tokens after a prompt of {report['prompt_tokens']:,}")
