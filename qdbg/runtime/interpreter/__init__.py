@@ -3,6 +3,7 @@
 from qdbg.runtime.interpreter.bounds import ErrorBound
 from qdbg.runtime.interpreter.decode import error_bound
 from qdbg.runtime.interpreter.errors import Fault, LimitReached, Unsupported
+from qdbg.runtime.interpreter.findings import Finding
 from qdbg.runtime.interpreter.machine import Interpreter, Snapshot
 from qdbg.runtime.interpreter.warp import Event, Printed, Warp
 
@@ -10,6 +11,7 @@ __all__ = [
     "ErrorBound",
     "Event",
     "Fault",
+    "Finding",
     "Interpreter",
     "LimitReached",
     "Printed",

@@ -1,4 +1,4 @@
-"""Control flow, barriers and instructions without effect (PTX ISA 9.7.12 and 9.7.13).
+"""Control flow and instructions without effect (PTX ISA 9.7.12 and 9.7.13).
 
 An action returns the index in the linked code at which its active lanes go on, -1 to exit, an array of one
 index a lane, or None to fall through.
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from qdbg.compiler.ptx.ir import Immediate, Label, Vector
+from qdbg.compiler.ptx.ir import Label, Vector
 from qdbg.runtime.interpreter.data import Action, allow, builder
 from qdbg.runtime.interpreter.errors import Refusal
 from qdbg.runtime.interpreter.forms import Array
@@ -98,30 +98,5 @@ def _no_effect(decoder: Decoder) -> Action:
 
     def action(warp: Warp, active: Array) -> None:
         return None
-
-    return action
-
-
-@builder("bar", "barrier")
-def _bar(decoder: Decoder) -> Action:
-    instruction = decoder.instruction
-    allow(decoder, "sync", "arrive", "warp", "cta", "aligned")
-    operands = instruction.operands
-    if instruction.has("warp"):
-        members = decoder.read(operands[0], "u32")
-
-        def wait_for_warp(warp: Warp, active: Array) -> None:
-            warp.wait_for_lanes(active, members(warp))
-
-        return wait_for_warp
-    ident = decoder.read(operands[0], "u32")
-    count = decoder.read(operands[1] if len(operands) > 1 else Immediate(0), "u32")
-    waits = instruction.has("sync")
-
-    def action(warp: Warp, active: Array) -> None:
-        if waits:
-            warp.wait_at_barrier(active, ident(warp), count(warp))
-        else:
-            warp.arrive_at_barrier(int(ident(warp)[int(np.argmax(active))]))
 
     return action

@@ -10,6 +10,8 @@ from qdbg.compiler.ptx.ir import Instruction, Register
 from qdbg.compiler.source import Source
 from qdbg.runtime.interpreter import (
     approximate,
+    atomics,
+    barriers,
     bits,
     calls,
     compare,
@@ -20,6 +22,7 @@ from qdbg.runtime.interpreter import (
     float64,
     integer,
     patterns,
+    warp_ops,
 )
 from qdbg.runtime.interpreter.bounds import ErrorBound
 from qdbg.runtime.interpreter.data import BUILDERS, Action
@@ -33,8 +36,8 @@ if TYPE_CHECKING:
 
 #: The modules whose import fills the tables, one a family of instructions.
 FAMILIES = (
-    *(approximate, bits, calls, compare, control, convert),
-    *(float16, float32, float64, integer, patterns),
+    *(approximate, atomics, barriers, bits, calls, compare, control, convert),
+    *(float16, float32, float64, integer, patterns, warp_ops),
 )
 
 #: Modifiers of loads that other threads' stores are meant to be seen by.

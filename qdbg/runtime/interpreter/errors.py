@@ -13,6 +13,8 @@ Reason = Literal[
     "trap",
     "deadlock",
     "divergent barrier",
+    "bad barrier",
+    "member mask",
     "assertion",
     "stack overflow",
     "bad call",

@@ -12,9 +12,12 @@ from numpy.typing import NDArray
 from qdbg.compiler.ptx.ir import Function, Instruction, Module
 from qdbg.runtime.interpreter.block import Block
 from qdbg.runtime.interpreter.errors import LimitReached
+from qdbg.runtime.interpreter.findings import Finding
 from qdbg.runtime.interpreter.memory import Memory
 from qdbg.runtime.interpreter.program import Program
+from qdbg.runtime.interpreter.race import RaceWatch
 from qdbg.runtime.interpreter.warp import Event, Printed, Warp
+from qdbg.runtime.interpreter.watch import SharedWatch, Watch
 from qdbg.runtime.launch import BoundLaunch
 
 #: The weight of the instructions that a warp may issue before the next one gets a turn; a spinning warp must
@@ -34,21 +37,27 @@ class Snapshot:
     turn: int
     left: int
     image: NDArray[np.uint8]
-    arrived: dict[int, int]
+    arrived: dict[int, tuple[int, int]]
     waiting: bool
     warps: tuple[dict[str, Any], ...]
+    watches: tuple[Any, ...]
 
 
 class Interpreter:
     """Runs a bound launch of a PTX module, one warp instruction at a time.
 
-    `lanes` is the size of a warp.
+    `lanes` is the size of a warp.  With `races`, accesses of two threads that nothing orders are found too,
+    which takes several times as long.
     """
 
-    def __init__(self, module: Module, bound: BoundLaunch, lanes: int = 32):
+    def __init__(self, module: Module, bound: BoundLaunch, lanes: int = 32, races: bool = False):
         self.bound = bound
         self._program = Program(bound, lanes)
         self._memory = Memory(bound, self._program.names.frame_bytes, self._program.stack_bytes)
+        watches: list[Watch] = [SharedWatch(self._memory)] if bound.shared_bytes else []
+        if races:
+            watches.append(RaceWatch(self._program, self._memory))
+        self._program.watches = tuple(watches)
         self._enter(0)
 
     def _enter(self, block: int) -> None:
@@ -86,6 +95,15 @@ class Interpreter:
     def location(self, index: int) -> tuple[Function, Instruction]:
         """The function and instruction that a lane's pc or an event's index stands for."""
         return self._program.routine(index).function, self._program.code[index]
+
+    @property
+    def findings(self) -> tuple[Finding, ...]:
+        """Warnings so far, which do not stop a launch: what the kernel does although PTX leaves it undefined.
+
+        Each instruction is named once a kind: a read of shared memory never written, a shuffle from a lane
+        that takes no part, a thread that exits past a barrier of its warp, and with `races` a race.
+        """
+        return tuple(self._program.findings.list)
 
     @property
     def memory(self) -> NDArray[np.uint8]:
@@ -169,6 +187,7 @@ class Interpreter:
         return Snapshot(
             self.block, self.instructions, len(self.printed), self._turn, self._left, self._memory.save(),
             dict(self._block.arrived), self._block.waiting, tuple(w.save() for w in self.warps),
+            tuple(watch.save() for watch in self._program.watches),
         )  # fmt: skip
 
     def restore(self, snapshot: Snapshot) -> None:
@@ -179,6 +198,8 @@ class Interpreter:
         self._block.arrived, self._block.waiting = dict(snapshot.arrived), snapshot.waiting
         for warp, saved in zip(self.warps, snapshot.warps, strict=True):
             warp.load(saved)
+        for watch, state in zip(self._program.watches, snapshot.watches, strict=True):
+            watch.restore(state)
         self._program.issued = snapshot.issued
         del self._program.printed[snapshot.printed :]
         self._turn, self._left = snapshot.turn, snapshot.left

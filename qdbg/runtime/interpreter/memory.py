@@ -46,7 +46,7 @@ class Memory:
         """frame_bytes: the kernel's frame; stack_bytes: what the frames of its calls may take, a thread."""
         self.end = bound.memory_end
         self.flat_size = _round_up(self.end)
-        self._shared = (bound.shared_base, bound.shared_bytes)
+        self.shared_window = (bound.shared_base, bound.shared_bytes)
         self._param = (self.flat_size, len(bound.parameters))
         self._local = _round_up(self._param[0] + len(bound.parameters), _ROW)
         self._row = _ROW * bound.threads
@@ -94,7 +94,7 @@ class Memory:
         elif space == "local":
             located, bad = self._locate_local(addresses, threads, tops, size)
         else:
-            base, extent = self._shared if space == "shared" else self._param
+            base, extent = self.shared_window if space == "shared" else self._param
             located, bad = _window(addresses, base, extent, size)
         wrong = misaligned | bad
         if wrong.any():
@@ -136,6 +136,11 @@ class Memory:
         rows, column = np.divmod(addresses, _ROW)
         places: NDArray[np.int64] = self._local + rows * self._row + threads * _ROW + column
         return places
+
+    def is_shared(self, located: Array) -> Array:
+        """Which of the positions that `locate` returned lie in shared memory."""
+        base, extent = self.shared_window
+        return (located >= base) & (located < base + extent)
 
     def load(self, located: Array, size: int) -> Array:
         """The unsigned values of `size` bytes at positions that `locate` returned."""

@@ -13,7 +13,9 @@ from numpy.typing import NDArray
 from qdbg.compiler.ptx.cfg import ControlFlow
 from qdbg.compiler.ptx.ir import Function, Instruction, Module, Register
 from qdbg.runtime.interpreter.decode import Operation, decode
+from qdbg.runtime.interpreter.findings import Findings
 from qdbg.runtime.interpreter.names import EXIT, Names
+from qdbg.runtime.interpreter.watch import Watch
 from qdbg.runtime.launch import BoundLaunch
 from qdbg.runtime.launch_memory import function_addresses, reachable
 
@@ -42,13 +44,16 @@ class Program:
     last instruction.  routines: the kernel, then these functions; recursive: those that may be called while
     they run.  registers: the names of all registers, as a warp keeps them; rank[i]: the place of
     instruction i when blocks are laid out in control-flow order; issued: the warp instructions so far;
-    printed: what printf in device code printed so far.
+    printed: what printf in device code printed so far; findings: warnings so far; watches: who is told of
+    accesses to memory.
     """
 
     def __init__(self, bound: BoundLaunch, lanes: int):
         self.kernel, self.bound, self.lanes = bound.kernel, bound, lanes
         self.issued = 0
         self.printed: list[Printed] = []
+        self.findings = Findings()
+        self.watches: tuple[Watch, ...] = ()
         self.code: list[Instruction] = []
         self.routines: list[Routine] = []
         for function in _linked(bound.source.ptx, bound.kernel):

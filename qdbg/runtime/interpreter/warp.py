@@ -29,13 +29,12 @@ from qdbg.runtime.interpreter.stack import Stack
 
 if TYPE_CHECKING:
     from qdbg.runtime.interpreter.block import Block
+    from qdbg.runtime.launch import BoundLaunch
 
 #: The arrays of a warp that execution changes, registers apart.
 _STATE = ("pc", "carry", "waiting", "barrier", "needed", "turns", "stack")
 #: How long lanes may be left waiting by others of their warp: the sum of the weights of what these execute.
 PATIENCE = 4096
-#: `Warp.barrier` of a lane that waits at bar.warp.sync; barriers of the block are 0 to 15.
-WARP_BARRIER = 16
 
 
 #: Bytes of a string that printf or an assertion reads.
@@ -49,6 +48,10 @@ class Printed:
     block: Coordinates
     thread: Coordinates
     text: str
+
+
+#: What messages say that an access does, other than load.
+_VERBS = {"st": "stores to", "atom": "updates", "red": "updates"}
 
 
 @dataclass(frozen=True, eq=False)
@@ -77,7 +80,8 @@ class Warp:
     pc: int64 [lanes], index into the linked code, -1 where the lane has exited or never existed;
     registers: name -> uint64 [lanes], bit patterns, 0 before the first write, those of a device function
     named `function::register`; carry: bool [lanes], CC.CF; stack: the calls that the lanes are in;
-    waiting: int64 [lanes], index of the barrier instruction that a lane waits at, -1 if it does not;
+    waiting: int64 [lanes], index of the instruction at which a lane waits for others, -1 if it does not;
+    barrier: int64 [lanes], the barrier that it waits at, or the kind of collective (`meeting_number`);
     turns: int64 [lanes], lanes with lower numbers run first.
     """
 
@@ -162,7 +166,7 @@ class Warp:
         self._take_turns(mask, runnable, operation.weight)
         self.program.issued += 1
         if self.block.waiting:
-            self.block.release(self)
+            self.block.release(self, mask)
         writes = {name: self.registers[name].copy() for name in operation.writes}
         return Event(
             self.block.number, self.number, index, mask.copy(), active, writes, self._access, operation.error
@@ -225,22 +229,24 @@ class Warp:
         except AccessError as error:
             raise self._access_fault(error, int(lanes[error.position]), space, size) from None
         self._access = (space, chosen, size)
+        for watch in self.program.watches:
+            watch.access(self, self._current, space, lanes, located, size)
         return lanes, located
 
     def wait_at_barrier(self, active: Array, ident: Array, count: Array) -> None:
-        """The active lanes wait at a barrier of the block for `count` threads, 0 meaning all."""
+        """The active lanes wait at a barrier of the block for `count` threads, 0 meaning all.
+
+        Or at a collective, whose number `ident` then is, for the lanes in their member masks `count`.
+        """
         self.block.waiting = True
         np.copyto(self.waiting, self._current, where=active)
         np.copyto(self.barrier, ident, where=active, casting="unsafe")
         np.copyto(self.needed, count, where=active, casting="unsafe")
 
-    def wait_for_lanes(self, active: Array, members: Array) -> None:
-        """The active lanes wait for the lanes in their member masks."""
-        self.wait_at_barrier(active, np.full(self.lanes, WARP_BARRIER), members)
-
-    def arrive_at_barrier(self, ident: int) -> None:
-        """The warp arrives at a barrier without waiting (bar.arrive)."""
-        self.block.arrived[ident] = self.block.arrived.get(ident, 0) + self.lanes
+    def place(self, lane: int) -> int:
+        """The index of the instruction that a lane waits at, or else of the one that is being executed."""
+        waiting = int(self.waiting[lane])
+        return waiting if waiting >= 0 else self._current
 
     def word(self, lane: int, address: int, size: int) -> int:
         """The unsigned value of `size` bytes at a generic address, as a lane sees it."""
@@ -274,10 +280,10 @@ class Warp:
 
     def name(self, lane: int) -> str:
         """A thread as messages name it."""
-        return f"thread {_tuple(self.thread(lane))} of block {_tuple(self.block.coordinates)}"
+        return thread_name(self.program.bound, int(self.threads[lane]), self.block.number)
 
     def _access_fault(self, error: AccessError, lane: int, space: Space, size: int) -> Fault:
-        verb = "stores to" if self.instruction.opcode == "st" else "loads from"
+        verb = _VERBS.get(self.instruction.opcode, "loads from")
         place = (
             f"{self.name(lane)} {verb} {space if space != 'generic' else 'global'} address {error.address:#x}"
         )
@@ -295,6 +301,13 @@ class Warp:
 def coordinates(number: int, shape: Coordinates) -> Coordinates:
     """The index (x, y, z) of a thread or block from its number, x fastest."""
     return number % shape[0], number // shape[0] % shape[1], number // (shape[0] * shape[1])
+
+
+def thread_name(bound: BoundLaunch, thread: int, block: int) -> str:
+    """A thread, given by its number in a block and that one's number, as messages name it."""
+    return (
+        f"thread {_tuple(coordinates(thread, bound.block))} of block {_tuple(coordinates(block, bound.grid))}"
+    )
 
 
 def _tuple(triple: Coordinates) -> str:
