@@ -143,7 +143,7 @@ def expectations(kernel: Path, launches: list[Launch], oracle: Path) -> list[str
         compiler += [f"-I{oracle}", f"-I{ROOT / 'tests'}"]
         subprocess.run([*compiler, str(source), "-o", str(binary)], check=True)
         runs = [
-            subprocess.run([str(binary), str(order)], check=True, capture_output=True, text=True).stdout
+            subprocess.run([str(binary), str(order)], check=True, capture_output=True, text=True).stderr
             for order in range(SCHEDULES)
         ]
     if len(set(runs)) > 1:
