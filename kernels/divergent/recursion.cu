@@ -2,9 +2,9 @@
 //
 // qdbg-needs: A M O
 //
-// qdbg: launch recursion<<<1, 6>>>(n = i32[0, 1, 3, 5, 7, 9], fibonacci = i32[6], ackermann = i32[6])
-// qdbg: expect fibonacci = i32[0, 1, 2, 5, 13, 34]
-// qdbg: expect ackermann = i32[3, 3, 5, 5, 7, 9]
+// qdbg: launch recursion<<<1, 6>>>(n = i32[0, 1, 2, 4, 5, 7], fibonacci = i32[6], ackermann = i32[6])
+// qdbg: expect fibonacci = i32[0, 1, 1, 3, 5, 13]
+// qdbg: expect ackermann = i32[3, 3, 3, 5, 5, 7]
 
 __device__ __noinline__ int fib(int n)
 {
