@@ -129,15 +129,12 @@ class Interpreter:
 
         Raises `Fault` (a deadlock among them) and `Unsupported`; the state is then as `Warp.execute` says.
         """
-        while (choice := self._choose()) is None:
+        while (event := self._step()) is None:
             if not self._block.finished:
                 raise self._block.deadlock()
             if self.finished:
                 return None
             self.next_block()
-        warp, index, mask = choice
-        event = warp.execute(index, mask)
-        self._left -= self._program.operation(index).weight
         return event
 
     def run(self, limit: int | None = None, progress: Callable[[int, int], None] | None = None) -> None:
@@ -166,18 +163,19 @@ class Interpreter:
             raise ValueError(f"block {self.block} has threads left, or is the last one")
         self._enter(self.block + 1)
 
-    def _choose(self) -> tuple[Warp, int, NDArray[np.bool_]] | None:
-        """The warp whose turn it is, or the next one that can run."""
+    def _step(self) -> Event | None:
+        """Step the warp whose turn it is, or the next one that can run."""
         warps = self.warps
         if self._left <= 0:
             self._turn, self._left = (self._turn + 1) % len(warps), _TURN
         for ahead in range(len(warps)):
             number = (self._turn + ahead) % len(warps)
-            choice = warps[number].next()
-            if choice is not None:
+            event = warps[number].step()
+            if event is not None:
                 if ahead:
                     self._turn, self._left = number, _TURN
-                return warps[number], *choice
+                self._left -= self._program.operation(event.index).weight
+                return event
         return None
 
     # -- history --------------------------------------------------------------------------------------

@@ -20,7 +20,7 @@ from qdbg.runtime.launch import BoundLaunch
 from qdbg.runtime.launch_memory import function_addresses, reachable
 
 if TYPE_CHECKING:
-    from qdbg.runtime.interpreter.warp import Printed
+    from qdbg.runtime.interpreter.warp import Choice, Printed
 
 #: As much as the frames of nested calls may take in a thread; only what is used costs anything.
 STACK_BYTES = 1 << 16
@@ -52,6 +52,7 @@ class Program:
         self.kernel, self.bound, self.lanes = bound.kernel, bound, lanes
         self.issued = 0
         self.printed: list[Printed] = []
+        self.choices: dict[bytes, Choice | None] = {}  # what warps remember of their scheduling
         self.findings = Findings()
         self.watches: tuple[Watch, ...] = ()
         self.code: list[Instruction] = []
@@ -59,6 +60,7 @@ class Program:
         for function in _linked(bound.source.ptx, bound.kernel):
             self._link(function)
         self.names = self.routines[0].names
+        self.has_calls = len(self.routines) > 1
         self.registers = tuple(r.names.key(name) for r in self.routines for name in r.names.registers)
         self.entry = self.follow(0)
         self._by_name = {routine.function.name: routine for routine in self.routines}
@@ -72,7 +74,7 @@ class Program:
     @property
     def stack_bytes(self) -> int:
         """Local memory of a thread for the frames of its calls."""
-        return STACK_BYTES if len(self.routines) > 1 else 0
+        return STACK_BYTES if self.has_calls else 0
 
     def operation(self, index: int) -> Operation:
         """The decoded instruction at `index`."""

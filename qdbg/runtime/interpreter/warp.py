@@ -31,12 +31,18 @@ if TYPE_CHECKING:
     from qdbg.runtime.interpreter.block import Block
     from qdbg.runtime.launch import BoundLaunch
 
+Mask = NDArray[np.bool_]
+
 #: The arrays of a warp that execution changes, registers apart.
 _STATE = ("pc", "carry", "waiting", "barrier", "needed", "turns", "stack")
 #: How long lanes may be left waiting by others of their warp: the sum of the weights of what these execute.
 PATIENCE = 4096
 
 
+#: An instruction, the lanes at it, and whether no other lane can run.
+Choice = tuple[int, Mask, bool]
+#: Choices that are remembered.
+_REMEMBERED = 1 << 14
 #: Bytes of a string that printf or an assertion reads.
 _LONGEST = 4096
 
@@ -122,22 +128,17 @@ class Warp:
         """Live lanes that wait at no barrier."""
         return (self.pc >= 0) & (self.waiting < 0)
 
-    def next(self) -> tuple[int, NDArray[np.bool_]] | None:
-        """The instruction to issue and the lanes at it; None if no lane can run."""
-        runnable = self.runnable
-        lanes = np.flatnonzero(runnable)
-        if not len(lanes):
-            return None
-        index = int(self.pc[lanes[0]])
-        at = self.pc == index
-        if np.count_nonzero(at & runnable) == len(lanes):
-            return index, runnable
-        turns = self.turns[lanes]
-        first = self.stack.first(lanes[turns == turns.min()], self.pc, self.program.rank)
-        index = int(self.pc[first])
-        return index, runnable & (self.pc == index)
+    def next(self) -> tuple[int, Mask] | None:
+        """The instruction to issue and the lanes at it, not to be modified; None if no lane can run."""
+        choice = self._choice()
+        return None if choice is None else choice[:2]
 
-    def execute(self, index: int, mask: NDArray[np.bool_]) -> Event:
+    def step(self) -> Event | None:
+        """Execute the next instruction; None if no lane can run.  Raises as `execute` does."""
+        choice = self._choice()
+        return None if choice is None else self._issue(*choice)
+
+    def execute(self, index: int, mask: Mask) -> Event:
         """Execute the instruction at `index` for exactly the lanes in `mask`, which must all be there.
 
         Raises `ValueError` if one is not, `Fault` and `Unsupported`.  When a lane faults, the lanes below
@@ -147,12 +148,44 @@ class Warp:
         ready = mask & runnable & (self.pc == index)
         if not 0 < np.count_nonzero(mask) == np.count_nonzero(ready):
             raise ValueError(f"not every lane of the mask is about to execute instruction {index}")
+        return self._issue(index, mask.copy(), np.count_nonzero(mask) == np.count_nonzero(runnable))
+
+    def _choice(self) -> Choice | None:
+        """What to issue follows from `pc`, `waiting`, `turns` and the calls that lanes are in.
+
+        Without calls it is remembered, since a loop comes to the same places again.
+        """
+        if self.program.has_calls:
+            return self._choose()
+        key = self.pc.tobytes() + self.waiting.tobytes() + self.turns.tobytes()
+        known = self.program.choices
+        if key not in known:
+            if len(known) >= _REMEMBERED:
+                known.clear()
+            known[key] = self._choose()
+        return known[key]
+
+    def _choose(self) -> Choice | None:
+        runnable = self.runnable
+        lanes = np.flatnonzero(runnable)
+        if not len(lanes):
+            return None
+        turns = self.turns[lanes]
+        first = self.stack.first(lanes[turns == turns.min()], self.pc, self.program.rank)
+        index = int(self.pc[first])
+        mask = runnable & (self.pc == index)
+        mask.flags.writeable = False
+        return index, mask, np.count_nonzero(mask) == len(lanes)
+
+    def _issue(self, index: int, mask: Mask, alone: bool) -> Event:
+        """Execute; `alone` says that no lane outside `mask` could run."""
         operation = self.program.operation(index)
         self._current, self._access = index, None
+        active, jump = mask, None
         with np.errstate(all="ignore"):
-            active = mask & operation.guard(self) if operation.guard else mask
-            jump = None
-            if np.count_nonzero(active):
+            if operation.guard is not None:
+                active = mask & operation.guard(self)
+            if active is mask or np.count_nonzero(active):
                 try:
                     jump = operation.action(self, active)
                 except Fault as fault:
@@ -163,22 +196,21 @@ class Warp:
         self.pc[mask] = self.program.follow(index + 1)
         if jump is not None:
             self.pc[active] = jump if isinstance(jump, int) else jump[active]
-        self._take_turns(mask, runnable, operation.weight)
+        if not alone:
+            self._take_turns(mask, operation.weight)
+        elif self._waited:
+            self._waited = 0
+            self.turns[:] = 0
         self.program.issued += 1
         if self.block.waiting:
             self.block.release(self, mask)
         writes = {name: self.registers[name].copy() for name in operation.writes}
         return Event(
-            self.block.number, self.number, index, mask.copy(), active, writes, self._access, operation.error
+            self.block.number, self.number, index, mask, active, writes, self._access, operation.error
         )
 
-    def _take_turns(self, mask: NDArray[np.bool_], runnable: NDArray[np.bool_], weight: int) -> None:
-        """Note that the lanes in `mask` ran and the other runnable ones did not."""
-        if np.count_nonzero(mask) == np.count_nonzero(runnable):
-            if self._waited:
-                self._waited = 0
-                self.turns[:] = 0
-            return
+    def _take_turns(self, mask: Mask, weight: int) -> None:
+        """Note that lanes outside `mask` waited for those inside; in the end they have their turn."""
         self._waited += weight
         if self._waited >= PATIENCE:
             self._waited = 1
