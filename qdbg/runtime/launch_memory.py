@@ -78,7 +78,10 @@ class Layout:
     end: int = BASE
 
     def place(self, name: str, data: NDArray[np.generic], space: Space = "global") -> Allocation:
-        """Put an array at the next free address."""
+        """Put an array at the next free address; one that has its place already keeps it."""
+        for known in self.allocations:
+            if known.data is data:
+                return known
         allocation = Allocation(name, self.end, data, space)
         self.allocations.append(allocation)
         self.end = _round_up(allocation.allocated_end + _GAP, _ALIGN)

@@ -14,6 +14,7 @@ from qdbg.runtime.interpreter.block import Block
 from qdbg.runtime.interpreter.errors import LimitReached
 from qdbg.runtime.interpreter.findings import Finding
 from qdbg.runtime.interpreter.memory import Memory
+from qdbg.runtime.interpreter.names import Names
 from qdbg.runtime.interpreter.program import Program
 from qdbg.runtime.interpreter.race import RaceWatch
 from qdbg.runtime.interpreter.warp import Event, Printed, Warp
@@ -104,6 +105,10 @@ class Interpreter:
         that takes no part, a thread that exits past a barrier of its warp, and with `races` a race.
         """
         return tuple(self._program.findings.list)
+
+    def names(self, index: int) -> Names:
+        """The names of the function that holds the instruction at `index`, those of the kernel for EXIT."""
+        return self._program.routine(max(index, 0)).names
 
     @property
     def memory(self) -> NDArray[np.uint8]:
