@@ -102,6 +102,16 @@ def max_passes_option(command: Command) -> Command:
     return option(command)
 
 
+def races_option(command: Command) -> Command:
+    """--races."""
+    option = click.option(
+        "--races",
+        is_flag=True,
+        help="With --engine interpreter: warn of accesses of two threads that nothing orders.",
+    )
+    return option(command)
+
+
 def _engine(_context: click.Context, _parameter: click.Parameter, name: str) -> str:
     if name not in ENGINES + HIDDEN_ENGINES:
         raise Failure(f"there is no engine {name}; the engines are {', '.join(ENGINES)}")

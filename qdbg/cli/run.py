@@ -13,7 +13,14 @@ import click
 import numpy as np
 
 from qdbg.cli.failure import Exit, Failure
-from qdbg.cli.options import engine_option, json_option, kernel_argument, launch_options, max_passes_option
+from qdbg.cli.options import (
+    engine_option,
+    json_option,
+    kernel_argument,
+    launch_options,
+    max_passes_option,
+    races_option,
+)
 from qdbg.cli.progress import progress_line, tell_note
 from qdbg.compiler.machine.config import MEMORY_BASE, NANO
 from qdbg.runtime.launch_options import LaunchOptions
@@ -33,30 +40,34 @@ _NO_MODEL = ("checkpoint_sha256", "layers", "hidden", "prompt_tokens", "tokens",
 @launch_options
 @engine_option
 @max_passes_option
+@races_option
 @json_option
-def run(kernel: Path, launch: LaunchOptions, engine: str, max_passes: int, as_json: bool) -> int:
+def run(kernel: Path, launch: LaunchOptions, engine: str, max_passes: int, races: bool, as_json: bool) -> int:
     """Run one launch to its end, headless.
 
     Prints the arrays that it wrote; compares with the interpreter and with what the file expects.
     """
-    report, (sentence, status) = run_launch(kernel, launch, engine, max_passes)
+    report, (sentence, status) = run_launch(kernel, launch, engine, max_passes, races)
     if as_json:
         click.echo(json.dumps(report | ({"error": sentence} if sentence else {})))
     else:
         click.echo("\n".join(summary(report)))
     sys.stdout.flush()
+    for warning in report["warnings"]:
+        click.echo(f"qdbg: warning: {warning['message']}", err=True)
     if sentence:
         click.echo(f"qdbg: {sentence}", err=True)
     return status
 
 
 def run_launch(
-    kernel: Path, launch: LaunchOptions, engine: str, max_passes: int
+    kernel: Path, launch: LaunchOptions, engine: str, max_passes: int, races: bool = False
 ) -> tuple[dict[str, Any], Verdict]:
     """The object that `run --json` prints, and what to say about it."""
-
     if engine == "interpreter":
-        return _interpret(prepare(kernel, launch, None), max_passes)
+        return _interpret(prepare(kernel, launch, None), max_passes, races)
+    if races:
+        raise Failure(f"--races works on the PTX interpreter only, not on {engine}; add --engine interpreter")
     return _generate(prepare(kernel, launch, NANO), engine, max_passes)
 
 
@@ -90,14 +101,14 @@ def _generate(prepared: Prepared, engine_name: str, max_passes: int) -> tuple[di
     return report, judge(prepared, result, session.trace, engine.state().memory)
 
 
-def _interpret(prepared: Prepared, limit: int) -> tuple[dict[str, Any], Verdict]:
+def _interpret(prepared: Prepared, limit: int, races: bool) -> tuple[dict[str, Any], Verdict]:
     """Run the launch on the interpreter alone; everything about a model is null."""
     from qdbg.cli.verdict import unexpected
     from qdbg.runtime.interpreter import Fault, Interpreter, LimitReached
     from qdbg.runtime.outcome import as_expected, outputs
     from qdbg.runtime.view import TrapReport
 
-    interpreter = Interpreter(prepared.source.ptx, prepared.bound)
+    interpreter = Interpreter(prepared.source.ptx, prepared.bound, races=races)
     fault: Fault | None = None
     start = time.perf_counter()
     try:
@@ -128,6 +139,7 @@ def _interpret(prepared: Prepared, limit: int) -> tuple[dict[str, Any], Verdict]
         "mismatches": [],
         "expected": as_expected(prepared.bound, memory) if trap is None else None,
         "trap": asdict(trap) if trap is not None else None,
+        "warnings": [asdict(finding) for finding in interpreter.findings],
         "printed": [asdict(one) for one in interpreter.printed],
         "outputs": outputs(prepared.bound, memory),
     }
