@@ -10,7 +10,14 @@ from typing import TYPE_CHECKING
 import click
 
 from qdbg.cli.failure import Failure, describe
-from qdbg.cli.options import engine_option, kernel_argument, launch_options, max_passes_option
+from qdbg.cli.options import (
+    DEFAULT_HISTORY,
+    engine_option,
+    history_option,
+    kernel_argument,
+    launch_options,
+    max_passes_option,
+)
 from qdbg.runtime.launch_options import LaunchOptions
 
 if TYPE_CHECKING:
@@ -25,7 +32,8 @@ Report = Callable[[str, "float | None"], None]
 @launch_options
 @engine_option
 @max_passes_option
-def debug(kernel: Path, launch: LaunchOptions, engine: str, max_passes: int) -> int:
+@history_option
+def debug(kernel: Path, launch: LaunchOptions, engine: str, max_passes: int, history_mb: int) -> int:
     """Open the debugger on a kernel."""
     if engine == "interpreter":
         raise Failure("the debugger steps a machine beside the interpreter; for the latter alone: qdbg run")
@@ -38,11 +46,12 @@ def debug(kernel: Path, launch: LaunchOptions, engine: str, max_passes: int) -> 
     from qdbg.ui import run_debugger
 
     language = "ptx" if kernel.suffix == ".ptx" else "cuda"
-    return run_debugger(opener(kernel, launch, engine, max_passes), kernel.name, lines, language, describe)
+    open_session = opener(kernel, launch, engine, max_passes, history_mb)
+    return run_debugger(open_session, kernel.name, lines, language, describe)
 
 
 def opener(
-    kernel: Path, launch: LaunchOptions, engine_name: str, max_passes: int
+    kernel: Path, launch: LaunchOptions, engine_name: str, max_passes: int, history_mb: int = DEFAULT_HISTORY
 ) -> Callable[[Report], Session]:
     """What opens the session, in a thread of the debugger's."""
 
@@ -61,7 +70,7 @@ def opener(
         geometry = checkpoint.geometry if checkpoint else "no model"
         if checkpoint and checkpoint.note:
             geometry += " (the cached one was damaged: built again)"
-        session = launcher.open_session(prepared, engine, geometry, max_passes)
+        session = launcher.open_session(prepared, engine, geometry, max_passes, history_mb)
         session.start(lambda done, total: report("reading the prompt", done / total))
         return session
 

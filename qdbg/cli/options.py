@@ -18,6 +18,8 @@ ENGINES = ("sparse", "stock", "interpreter")
 HIDDEN_ENGINES = ("emulator",)
 #: Enough for any kernel that a person waits for; an infinite loop still ends.
 DEFAULT_MAX_PASSES = 1_000_000
+#: Megabytes for the debugger's snapshots: a hundred thousand passes of a small kernel without a gap.
+DEFAULT_HISTORY = 256
 
 Command = Callable[..., Any]
 
@@ -108,6 +110,19 @@ def races_option(command: Command) -> Command:
         "--races",
         is_flag=True,
         help="With --engine interpreter: warn of accesses of two threads that nothing orders.",
+    )
+    return option(command)
+
+
+def history_option(command: Command) -> Command:
+    """--history-mb."""
+    option = click.option(
+        "--history-mb",
+        type=click.IntRange(min=0),
+        metavar="N",
+        default=DEFAULT_HISTORY,
+        show_default=True,
+        help="Memory for going back; 0 goes back from the start every time.",
     )
     return option(command)
 

@@ -134,8 +134,14 @@ def open_engine(
     return SparseEngine(checkpoint.path), checkpoint
 
 
-def open_session(prepared: Prepared, engine: Engine, geometry: str, pass_limit: int) -> Session:
-    """A session on a launch, not started yet; `geometry` is the checkpoint in a few words."""
+def open_session(
+    prepared: Prepared, engine: Engine, geometry: str, pass_limit: int, history: int = 0
+) -> Session:
+    """A session on a launch, not started yet.
+
+    geometry: the checkpoint in a few words; history: megabytes for snapshots, 0 where nobody will go back.
+    """
+    from qdbg.runtime.history import History
     from qdbg.runtime.interpreter import Interpreter
     from qdbg.runtime.session import Session
 
@@ -153,6 +159,7 @@ def open_session(prepared: Prepared, engine: Engine, geometry: str, pass_limit: 
         prepared.title,
         geometry,
         pass_limit,
+        History(history << 20),
     )
 
 

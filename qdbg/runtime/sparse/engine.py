@@ -12,7 +12,8 @@ from numpy.typing import NDArray
 from qdbg.runtime.decode import Rows, StateDecoder
 from qdbg.runtime.engine import Progress, Wrong
 from qdbg.runtime.sparse.cache import load_packed
-from qdbg.runtime.sparse.model import State, bundle, empty_state, model_of
+from qdbg.runtime.sparse.model import bundle, empty_state, model_of
+from qdbg.runtime.sparse.snapshot import Snapshot, Snapshots
 from qdbg.runtime.state import MachineState
 
 #: Tokens between two looks at the progress (and at an interruption).
@@ -33,12 +34,14 @@ class SparseModel:
         self._single = single
         self._attends = bool((self.model.kinds == 2).any())
         self.logits = np.zeros(self.model.geometry.vocabulary, np.float32)
+        self._snapshots = Snapshots(self.model)
         self.reset()
 
     def reset(self) -> None:
         """Forget every token."""
         self.state = empty_state(self.model)
         self.position = 0
+        self._snapshots.forget()
 
     def feed(self, tokens: Sequence[int]) -> int:
         """Feed tokens; returns the arg-max after the last, whose logits are then in `logits`."""
@@ -67,15 +70,15 @@ class SparseModel:
             wider.keys[:, :held], wider.values[:, :held] = self.state.keys, self.state.values
             self.state = self.state._replace(keys=wider.keys, values=wider.values)
 
-    def snapshot(self) -> Any:
-        """A copy of everything that tokens change."""
-        return State(*(part.copy() for part in self.state)), self.position, self.logits.copy()
+    def snapshot(self) -> Snapshot:
+        """Everything that tokens change, the logits apart."""
+        return self._snapshots.take(self.state, self.position)
 
-    def restore(self, snapshot: Any) -> None:
-        """Return to a snapshot, which stays valid."""
-        state, self.position, logits = snapshot
-        self.state = State(*(part.copy() for part in state))
-        self.logits[:] = logits
+    def restore(self, snapshot: Snapshot) -> None:
+        """Return to a snapshot, which stays valid; `logits` stay as they are."""
+        self._reserve(snapshot.position)
+        self._snapshots.restore(self.state, snapshot)
+        self.position = snapshot.position
 
     def layer(self, layer: int) -> Rows:
         """The recurrent state of a layer's heads, float32 [heads, rows, channels]."""
@@ -93,6 +96,7 @@ class SparseEngine:
         self.decoder = StateDecoder(checkpoint)
         self.passes = 0
         self._token = 0
+        self._margin: float | None = None  # the newest token's, once somebody asked for it
 
     def prefill(self, ids: Sequence[int], progress: Progress | None = None) -> int:
         """See `Engine`."""
@@ -101,13 +105,13 @@ class SparseEngine:
             if progress is not None:
                 progress(start, len(ids))
             self._token = self.model.feed(ids[start : start + STRIDE])
-        self.passes = 1
+        self.passes, self._margin = 1, None
         return self._token
 
     def step(self) -> int:
         """See `Engine`."""
         self._token = self.model.feed([self._token])
-        self.passes += 1
+        self.passes, self._margin = self.passes + 1, None
         return self._token
 
     def verify(
@@ -128,16 +132,18 @@ class SparseEngine:
 
     def margin(self) -> float | None:
         """See `Engine`."""
-        second, best = np.partition(self.model.logits, -2)[-2:]
-        return float(best - second)
+        if self._margin is None:
+            second, best = np.partition(self.model.logits, -2)[-2:]
+            self._margin = float(best - second)
+        return self._margin
 
     def snapshot(self) -> Any:
         """See `Engine`."""
-        return self.model.snapshot(), self._token, self.passes
+        return self.model.snapshot(), self._token, self.passes, self.margin()
 
     def restore(self, snapshot: Any) -> None:
         """See `Engine`."""
-        model, self._token, self.passes = snapshot
+        model, self._token, self.passes, self._margin = snapshot
         self.model.restore(model)
 
     def state(self) -> MachineState:
