@@ -16,7 +16,7 @@ from qdbg.runtime.engine import Wrong
 from qdbg.runtime.sparse.cache import NAME
 from qdbg.runtime.sparse.engine import SparseEngine, SparseModel
 from qdbg.runtime.sparse.pack import CheckpointFormatError, make_columns, make_lists
-from qdbg.runtime.stock import StockEngine
+from qdbg.runtime.stock import StockEngine, recurrent_state
 
 pytestmark = pytest.mark.stock
 
@@ -74,7 +74,9 @@ def test_machine_equals_stock_bit_for_bit(small_checkpoint: Path, stock_small: S
         assert token == stock_small.step()
         assert engine.margin() == stock_small.margin()
         for layer in np.nonzero(engine.model.model.kinds == 1)[0]:
-            np.testing.assert_array_equal(engine.model.layer(layer), stock_small._layer(int(layer)))
+            np.testing.assert_array_equal(
+                engine.model.layer(layer), recurrent_state(stock_small._cache, int(layer), 0)
+            )
 
 
 def generated(engine: SparseEngine, ids: list[int]) -> list[int]:

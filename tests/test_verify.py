@@ -18,12 +18,13 @@ import pytest
 from machines import SMALL
 
 from qdbg.cli import main
-from qdbg.cli.failure import Exit, Failure
-from qdbg.cli.verify import Checker, run_suite, status_of
+from qdbg.cli.failure import Exit, Failure, worst
+from qdbg.cli.verify import Checker, failed, run_suite
 from qdbg.compiler.machine.vocabulary import Kind, Token, Vocabulary
 from qdbg.runtime.engine import Progress, Wrong
 from qdbg.runtime.sparse.engine import SparseEngine
-from qdbg.runtime.suite import ENDLESS_PASSES, Case, Verified, Verifier, cases, check, propose
+from qdbg.runtime.suite import ENDLESS_PASSES, Case, Verifier, cases, check, propose
+from qdbg.runtime.verified import Verified
 from qdbg.runtime.workers import Tell
 
 #: Thread i computes i * i + 100: lane 3's result, 109, is in one token of the launch.
@@ -234,7 +235,7 @@ def test_a_killed_process_costs_one_launch(tmp_path: Path, jobs: int) -> None:
     names = ["a.ptx", "bad.ptx", "c.ptx", "worse_bad.ptx"]
     for name in names:
         (tmp_path / name).write_text(SQUARES)
-    results = run_suite(cases([tmp_path]), OpensAgrees(), Hostile(), jobs)
+    results = run_suite(cases([tmp_path]), OpensAgrees(), Hostile(), jobs, failed)
     assert [Path(r.path).name for r in results] == names
     assert [r.status for r in results] == [0, Exit.USAGE, 0, Exit.USAGE]
     assert "SIGKILL" in str(results[1].error)
@@ -244,7 +245,7 @@ def test_a_killed_process_costs_one_launch(tmp_path: Path, jobs: int) -> None:
 def test_an_engine_that_does_not_open_ends_the_suite(tmp_path: Path) -> None:
     (tmp_path / "a.ptx").write_text(SQUARES)
     with pytest.raises(Failure, match="no model") as failure:
-        run_suite(cases([tmp_path]), OpensNothing(), Checker(SMALL, LIMIT), 1)
+        run_suite(cases([tmp_path]), OpensNothing(), Checker(SMALL, LIMIT), 1, failed)
     assert failure.value.status is Exit.USAGE
 
 
@@ -253,7 +254,7 @@ def test_an_engine_that_does_not_open_ends_the_suite(tmp_path: Path) -> None:
     [([0, 0], 0), ([0, 3], 3), ([3, 2, 0], 2), ([2, 0, 1, 3], 1)],
 )
 def test_the_worst_launch_decides_the_exit_status(statuses: list[int], status: int) -> None:
-    assert status_of([Verified("k.cu", 1, status=s) for s in statuses]) == status
+    assert worst(statuses) == status
 
 
 # -- the command -------------------------------------------------------------------------------------------

@@ -225,7 +225,7 @@ def print_report(report: dict[str, Any]) -> None:
     from rich.console import Console
     from rich.table import Table
 
-    from qdbg.cli.verify import WIDTH
+    from qdbg.cli.verify_report import WIDTH
 
     console = Console(width=None if sys.stdout.isatty() else WIDTH, highlight=False)
     about = report["machine"]

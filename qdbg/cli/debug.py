@@ -17,8 +17,9 @@ from qdbg.cli.options import (
     kernel_argument,
     launch_options,
     max_passes_option,
+    stock_options,
 )
-from qdbg.runtime.launch_options import LaunchOptions
+from qdbg.runtime.launch_options import STOCK, LaunchOptions, StockOptions
 
 if TYPE_CHECKING:
     from qdbg.runtime.session import Session
@@ -31,9 +32,12 @@ Report = Callable[[str, "float | None"], None]
 @kernel_argument
 @launch_options
 @engine_option
+@stock_options
 @max_passes_option
 @history_option
-def debug(kernel: Path, launch: LaunchOptions, engine: str, max_passes: int, history_mb: int) -> int:
+def debug(
+    kernel: Path, launch: LaunchOptions, engine: str, stock: StockOptions, max_passes: int, history_mb: int
+) -> int:
     """Open the debugger on a kernel."""
     if engine == "interpreter":
         raise Failure("the debugger steps a machine beside the interpreter; for the latter alone: qdbg run")
@@ -46,12 +50,17 @@ def debug(kernel: Path, launch: LaunchOptions, engine: str, max_passes: int, his
     from qdbg.ui import run_debugger
 
     language = "ptx" if kernel.suffix == ".ptx" else "cuda"
-    open_session = opener(kernel, launch, engine, max_passes, history_mb)
+    open_session = opener(kernel, launch, engine, max_passes, history_mb, stock)
     return run_debugger(open_session, kernel.name, lines, language, describe)
 
 
 def opener(
-    kernel: Path, launch: LaunchOptions, engine_name: str, max_passes: int, history_mb: int = DEFAULT_HISTORY
+    kernel: Path,
+    launch: LaunchOptions,
+    engine_name: str,
+    max_passes: int,
+    history_mb: int = DEFAULT_HISTORY,
+    stock: StockOptions = STOCK,
 ) -> Callable[[Report], Session]:
     """What opens the session, in a thread of the debugger's."""
 
@@ -65,7 +74,7 @@ def opener(
         compiled = " (compiled when it is first used: half a minute)" if engine_name == "sparse" else ""
         report(f"opening the {engine_name} engine{compiled}", None)
         engine, checkpoint = launcher.open_engine(
-            engine_name, NANO, lambda done, total: report("building the machine", done / total)
+            engine_name, NANO, lambda done, total: report("building the machine", done / total), stock
         )
         geometry = checkpoint.geometry if checkpoint else "no model"
         if checkpoint and checkpoint.note:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -9,7 +10,7 @@ from typing import Any
 import click
 
 from qdbg.cli.failure import Failure
-from qdbg.runtime.launch_options import LaunchOptions
+from qdbg.runtime.launch_options import LaunchOptions, StockOptions
 
 #: What the debugger and `run` use when nobody says otherwise.
 DEFAULT_ENGINE = "sparse"
@@ -84,6 +85,29 @@ def engine_option(command: Command) -> Command:
         "or the PTX interpreter without a model.",
     )
     return option(command)
+
+
+def stock_options(command: Command) -> Command:
+    """--device and --dtype, handed to a command that also takes --engine as `stock: StockOptions`."""
+
+    @functools.wraps(command)
+    def wrapped(*args: Any, engine: str, device: str | None, dtype: str | None, **kwargs: Any) -> Any:
+        given = {name: value for name, value in (("device", device), ("dtype", dtype)) if value is not None}
+        if given and engine != "stock":
+            raise Failure(f"--{next(iter(given))} is for --engine stock; {engine} has no choice of it")
+        return command(*args, engine=engine, stock=StockOptions(**given), **kwargs)
+
+    device = click.option(
+        "--device",
+        type=click.Choice(["cpu", "cuda", "mps"]),
+        help="Where --engine stock computes; cpu if not given.",
+    )
+    dtype = click.option(
+        "--dtype",
+        type=click.Choice(["float32", "bfloat16"]),
+        help="What --engine stock computes in; float32 if not given.",
+    )
+    return device(dtype(wrapped))
 
 
 def json_option(command: Command) -> Command:

@@ -25,7 +25,7 @@ from qdbg.runtime.launch import (
     parse_launches,
     with_overrides,
 )
-from qdbg.runtime.launch_options import LaunchOptions
+from qdbg.runtime.launch_options import STOCK, LaunchOptions, StockOptions
 
 if TYPE_CHECKING:
     from qdbg.compiler.source import Source
@@ -111,12 +111,15 @@ def prepare(path: Path, options: LaunchOptions, config: MachineConfig | None = N
 
 
 def open_engine(
-    name: str, config: MachineConfig, progress: Progress | None = None
+    name: str,
+    config: MachineConfig,
+    progress: Progress | None = None,
+    stock: StockOptions = STOCK,
 ) -> tuple[Engine, Checkpoint | None]:
     """The engine with this name for a machine, and the checkpoint that it runs (built if need be).
 
     `sparse` skips the checkpoint's zeros, `stock` is transformers; `emulator` is the architecture
-    without a model, which tests use.
+    without a model, which tests use.  `stock` says where and how the engine of that name computes.
     """
     if name == "emulator":
         from qdbg.runtime.emulator import Emulator
@@ -128,7 +131,7 @@ def open_engine(
     if name == "stock":
         from qdbg.runtime.stock import StockEngine
 
-        return StockEngine(checkpoint.path), checkpoint
+        return StockEngine(checkpoint.path, stock.dtype, stock.device), checkpoint
     from qdbg.runtime.sparse.engine import SparseEngine
 
     return SparseEngine(checkpoint.path), checkpoint

@@ -70,10 +70,14 @@ def run(session: Session, control: Control = ALONE) -> Outcome:
     start = time.perf_counter()
     session.breakpoints.clear()
     session.proceed(control)
-    seconds = time.perf_counter() - start
+    if session.state is State.STOPPED and control.cancelled():
+        raise Interrupted("interrupted")
+    return conclude(session, time.perf_counter() - start)
+
+
+def conclude(session: Session, seconds: float) -> Outcome:
+    """How a session ended whose engine still stands there.  Raises PassLimit if it did not end."""
     if session.state is State.STOPPED:
-        if control.cancelled():
-            raise Interrupted("interrupted")
         raise PassLimit(session.pass_limit)
     memory = session.engine.state().memory
     interpreter = alone(session)
