@@ -28,14 +28,14 @@ class Block:
     """The running block.  `number` counts blocks with x fastest; `coordinates` is %ctaid.
 
     arrived: barrier -> (threads that arrived without waiting, threads that it opens for); waiting: whether
-    any lane waits or any barrier has arrivals.
+    any lane waits or any barrier has arrivals; changed: whether one came to wait or arrived just now.
     """
 
     def __init__(self, program: Program, memory: Memory, number: int):
         self.program, self.memory, self.number = program, memory, number
         self.coordinates = coordinates(number, program.bound.grid)
         self.arrived: dict[int, tuple[int, int]] = {}
-        self.waiting = False
+        self.waiting = self.changed = False
         count = -(-program.bound.threads // program.lanes)
         self.warps = [Warp(self, warp) for warp in range(count)]
         for watch in program.watches:
@@ -51,6 +51,9 @@ class Block:
         exited = executed & ~warp.live
         if exited.any():
             self._note_divergence(warp, int(exited.argmax()))
+        elif not self.changed:
+            return
+        self.changed = False
         open_meetings(warp)
         for ident in sorted(self._barriers()):
             self._open(ident)
@@ -60,7 +63,7 @@ class Block:
         """A warp arrives at a barrier that `count` threads open, and does not wait (bar.arrive)."""
         arrived, _ = self.arrived.get(ident, (0, 0))
         self.arrived[ident] = arrived + self.program.lanes, count
-        self.waiting = True
+        self.waiting = self.changed = True
 
     def deadlock(self) -> Fault:
         """The fault to raise when no thread can run and some have not exited."""

@@ -270,7 +270,7 @@ class Warp:
 
         Or at a collective, whose number `ident` then is, for the lanes in their member masks `count`.
         """
-        self.block.waiting = True
+        self.block.waiting = self.block.changed = True
         np.copyto(self.waiting, self._current, where=active)
         np.copyto(self.barrier, ident, where=active, casting="unsafe")
         np.copyto(self.needed, count, where=active, casting="unsafe")
