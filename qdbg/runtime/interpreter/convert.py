@@ -11,6 +11,7 @@ import numpy as np
 
 from qdbg.compiler.ptx.ir import TYPE_BITS, Instruction
 from qdbg.runtime.interpreter import float16
+from qdbg.runtime.interpreter.float64 import with_payload
 from qdbg.runtime.interpreter.formats import FORMATS, Mode
 from qdbg.runtime.interpreter.forms import DTYPES, Array, Form, element, forms
 from qdbg.runtime.interpreter.integer import saturate
@@ -76,9 +77,9 @@ forms("cvt", _pairs(_INTEGERS, ("f16", "bf16", "f64")), _TO_INTEGER, "sat?")(_to
 
 
 def round_f64(exact: Array, to: str, mode: Mode) -> Array:
-    """f64 values rounded once to a float type.  NaN becomes the canonical one, in f64 it stays."""
+    """f64 values rounded once to a float type.  NaN becomes the canonical one, but quiet in f64."""
     if to == "f64":
-        return exact
+        return with_payload(exact, exact)
     return canonical(round_to_f32(exact, mode)) if to == "f32" else narrow(exact, FORMATS[to], mode)
 
 
