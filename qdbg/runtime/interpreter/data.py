@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from qdbg.compiler.ptx.ir import TYPE_BITS, Operand, Pair, Register, Space, Vector
+from qdbg.compiler.ptx.ir import TYPE_BITS, Immediate, Operand, Pair, Register, Space, Vector
 from qdbg.runtime.interpreter.errors import Refusal
 from qdbg.runtime.interpreter.forms import DTYPES, Array
 from qdbg.runtime.interpreter.memory import LOCAL_WINDOW, PARAM_WINDOW
@@ -61,14 +61,20 @@ def _mov(decoder: Decoder) -> Action:
     type_name = decoder.instruction.types[0]
     if type_name == "b128" or isinstance(destination, Vector) or isinstance(source, Vector):
         return _mov_parts(decoder, destination, source, TYPE_BITS[type_name])
-    if type_name != "pred":
-        type_name = f"b{TYPE_BITS[type_name]}"
-    read, write = decoder.read(source, type_name), decoder.write(destination, type_name)
+    bits = type_name if type_name == "pred" else f"b{TYPE_BITS[type_name]}"
+    read, write = decoder.read(source, _moved(source, type_name)), decoder.write(destination, bits)
 
     def action(warp: Warp, active: Array) -> None:
         write(warp, active, read(warp))
 
     return action
+
+
+def _moved(operand: Operand | None, type_name: str) -> str:
+    """The type as which a value is moved: its bits, but a constant is one of the instruction's type."""
+    if type_name == "pred" or isinstance(operand, Immediate):
+        return type_name
+    return f"b{TYPE_BITS[type_name]}"
 
 
 def _mov_parts(decoder: Decoder, destination: Operand, source: Operand, bits: int) -> Action:
@@ -172,12 +178,13 @@ def _st(decoder: Decoder) -> Action:
     address, space = decoder.address(destination), decoder.space(space, destination)
     if space == "const":
         raise Refusal("stores to .const, which is read-only")
-    reads = [decoder.read(element, f"b{size * 8}") for element in elements]
+    raw = np.dtype(f"<u{size}")
+    reads = [decoder.read(element, _moved(element, type_name)) for element in elements]
 
     def action(warp: Warp, active: Array) -> None:
         lanes, located = warp.locate(space, address(warp), active, total)
         for place, read in enumerate(reads):
-            warp.memory.store(located + place * size, size, read(warp)[lanes])
+            warp.memory.store(located + place * size, size, read(warp)[lanes].view(raw))
 
     return action
 
