@@ -10,19 +10,20 @@ import fakes
 import numpy as np
 import pytest
 from fakes import CUDA, LINE, STORE_LINE, SUM_LINE
-from test_sparse import ORDINARY, ordinary_model
 
+from qdbg.cli.debug import opener
 from qdbg.compiler.machine.config import TINY
 from qdbg.runtime.commands import SESSION_COMMANDS, CommandError, lookup
 from qdbg.runtime.control import Control
 from qdbg.runtime.emulator import Emulator
 from qdbg.runtime.history import History, Moment, weight
+from qdbg.runtime.launch_options import LaunchOptions
 from qdbg.runtime.log import Log, Place
 from qdbg.runtime.session import Session
-from qdbg.runtime.sparse.engine import SparseModel
 from qdbg.runtime.trace import Trace
 from qdbg.runtime.view import State
 
+DOT = Path(__file__).parent.parent / "kernels" / "dot.cu"
 ENOUGH = 1 << 30
 
 
@@ -305,23 +306,10 @@ def test_emulator_snapshots_have_a_weight() -> None:
     assert session.history.used > 10_000 * len(session.history)
 
 
-@pytest.mark.parametrize("kind", ORDINARY)
-def test_sparse_snapshots_hold_all_that_tokens_change(tmp_path: Path, kind: str) -> None:
-    """Ordinary models with random weights: every row and every tap counts."""
-    ordinary_model(tmp_path, ORDINARY[kind])
-    ids = np.random.default_rng(3).integers(0, 301, 40).tolist()
-    model = SparseModel(tmp_path)
-    model.feed(ids[:10])
-    snapshots = [model.snapshot()]
-    answers = []
-    for token in ids[10:]:
-        answers.append((model.feed([token]), model.logits.copy()))
-        snapshots.append(model.snapshot())
-    model.reset()
-    model.feed(ids[20:])
-    model.snapshot()  # of another launch
-    for start in (0, 25, 7, 8):
-        model.restore(snapshots[start])
-        for token, (answer, logits) in list(zip(ids[10:], answers, strict=True))[start : start + 5]:
-            assert model.feed([token]) == answer
-            np.testing.assert_array_equal(model.logits, logits)
+def test_budget_of_the_command_line() -> None:
+    open_session = opener(DOT, LaunchOptions(), "emulator", 1000, history_mb=7)
+    session = open_session(lambda text, fraction: None)
+    assert session.history.budget == 7 << 20
+    session.proceed()
+    session.reverse_step()
+    assert session.state is State.STOPPED

@@ -99,11 +99,16 @@ class History:
 
     def _thin(self) -> None:
         """Forget moments until the others fit; the first one stays."""
-        while len(self._moments) > 1 and self.used > self._budget:
-            passes = np.array([moment.place.passes for moment in self._moments])
-            ends = np.append(passes, passes[-1] + self._every)
-            gap, age = ends[2:] - passes[:-1], ends[-1] - passes[1:]
+        excess = self.used - self._budget
+        if excess <= 0:
+            return
+        passes = np.array([moment.place.passes for moment in self._moments])
+        passes = np.append(passes, passes[-1] + self._every)  # its end stands for now
+        while excess > 0 and len(self._moments) > 1:
+            gap, age = passes[2:] - passes[:-2], passes[-1] - passes[1:-1]
             victim = 1 + int(np.argmin(gap / age))
+            excess -= self._sizes[victim]
+            passes = np.delete(passes, victim)
             del self._moments[victim], self._sizes[victim]
 
 
