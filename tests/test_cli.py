@@ -93,6 +93,9 @@ def test_warnings_are_on_stderr_and_in_the_json(
     assert "k.cu:6: thread (0, 0, 0) of block (0, 0, 0) reads shared address 0x7c" in warning["message"]
     assert f"(PTX line {warning['line']})" in warning["message"]
     assert err == f"qdbg: warning: {warning['message']}\n"
+    with pytest.raises(SystemExit):
+        main(["run", str(tmp_path / "k.cu"), "--engine", "interpreter", "--all"])
+    assert f"qdbg: warning: launch 1: {warning['message']}\n" in capsys.readouterr().err
 
 
 def test_races_are_searched_for_on_demand(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -55,6 +55,9 @@ def run_all(
     else:
         _print_table(reports, results, engine, seconds)
     sys.stdout.flush()
+    for number, result in enumerate(results, 1):
+        for warning in result.report.get("warnings", ()):
+            click.echo(f"qdbg: warning: launch {number}: {warning['message']}", err=True)
     for number, sentence in wrong:
         click.echo(f"qdbg: launch {number}: {sentence}", err=True)
     return worst(result.status for result in results)
