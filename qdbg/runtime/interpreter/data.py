@@ -176,8 +176,8 @@ def _st(decoder: Decoder) -> Action:
     total = size * len(elements)
     _check_size(total)
     address, space = decoder.address(destination), decoder.space(space, destination)
-    if space == "const":
-        raise Refusal("stores to .const, which is read-only")
+    if space in ("const", "param"):
+        raise Refusal(f"stores to .{space}, which is read-only here")
     raw = np.dtype(f"<u{size}")
     reads = [decoder.read(element, _moved(element, type_name)) for element in elements]
 

@@ -11,6 +11,9 @@ from numpy.typing import NDArray
 Lanes = NDArray[np.intp]
 Registers = Mapping[str, NDArray[np.uint64]]
 
+#: Depths up to which there is a key: 16 of them are 4 KiB in a warp of 32 lanes.
+_DEEP = 16
+
 
 class Stack:
     """Return addresses, frames and saved registers.
@@ -87,6 +90,12 @@ class Stack:
             if not least & 1:
                 return int(lanes[0])
             level += 1
+
+    def key(self) -> bytes | None:
+        """Stacks of the same key are alike; None where calls are nested too deeply to have a short key."""
+        if len(self._returns) > _DEEP:
+            return None
+        return self.depth.tobytes() + self._returns.tobytes()
 
     def copy(self) -> Stack:
         """An independent copy."""

@@ -42,7 +42,7 @@ PATIENCE = 4096
 #: An instruction, the lanes at it, and whether no other lane can run.
 Choice = tuple[int, Mask, bool]
 #: Choices that are remembered.
-_REMEMBERED = 1 << 14
+_REMEMBERED = 1 << 13
 #: Bytes of a string that printf or an assertion reads.
 _LONGEST = 4096
 
@@ -153,11 +153,14 @@ class Warp:
     def _choice(self) -> Choice | None:
         """What to issue follows from `pc`, `waiting`, `turns` and the calls that lanes are in.
 
-        Without calls it is remembered, since a loop comes to the same places again.
+        It is remembered, since a loop comes to the same places again.
         """
-        if self.program.has_calls:
-            return self._choose()
         key = self.pc.tobytes() + self.waiting.tobytes() + self.turns.tobytes()
+        if self.program.has_calls:
+            calls = self.stack.key()
+            if calls is None:
+                return self._choose()
+            key += calls
         known = self.program.choices
         if key not in known:
             if len(known) >= _REMEMBERED:
