@@ -14,7 +14,7 @@ __global__ void wide(u64 *sum, u64 *largest, u64 *product)
     u64 i = blockIdx.x * blockDim.x + threadIdx.x + 1;
     atomicAdd(sum, i * 0x100000001ull);
     atomicMax(largest, i * 0x9e3779b97f4a7c15ull);
-    u64 seen = *product, assumed;
+    u64 seen = 1, assumed;
     do {
         assumed = seen;
         seen = atomicCAS(product, assumed, assumed * i);

@@ -21,12 +21,13 @@ __global__ void bfs(const int *start, const int *edge, int *level, int source)
         __syncthreads();
         if (v == 0)
             more = 0;
+        bool in_frontier = level[v] == depth;
         __syncthreads();
-        if (level[v] == depth) {
+        if (in_frontier) {
 #pragma unroll 1
             for (int k = start[v]; k < start[v + 1]; k++)
                 if (atomicCAS(&level[edge[k]], -1, depth + 1) == -1)
-                    more = 1;
+                    atomicOr(&more, 1);
         }
         depth++;
         __syncthreads();
