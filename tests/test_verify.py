@@ -130,7 +130,7 @@ def test_what_the_machine_lacks_is_run_by_the_interpreter_alone(tmp_path: Path) 
 
 def test_a_block_may_be_larger_than_the_machines_warp_in_a_file_that_states_its_needs(tmp_path: Path) -> None:
     large = SQUARES.replace("<1, 5>", "<1, 9>").replace("u32[5]", "u32[9]").replace("// qdbg: expect", "//")
-    assert verified(tmp_path, "// qdbg-needs: A\n" + large).missing == ("blocks of 9 threads",)
+    assert verified(tmp_path, "// qdbg-needs: A\n" + large).missing == ("blocks of more than 8 threads",)
     assert verified(tmp_path, large).status == Exit.USAGE
 
 

@@ -18,14 +18,17 @@ WIDTH = 120
 
 
 def totals(results: list[Verified], seconds: float) -> dict[str, Any]:
-    """Sums over a suite; seconds: from start to end, all processes side by side."""
+    """Sums over a suite; seconds: from start to end, all processes side by side.
+
+    PTX instructions are those of the launches that the model ran.
+    """
     checked = sum(r.prompt_tokens + r.tokens for r in results)
     model = sum(r.check_seconds for r in results)
     return {
         "launches": len(results),
         "ok": sum(r.status == 0 and not r.missing for r in results),
         "not_supported_yet": sum(bool(r.missing) for r in results),
-        "ptx_instructions": sum(r.ptx_instructions for r in results),
+        "ptx_instructions": sum(r.ptx_instructions for r in results if not r.missing),
         "tokens": sum(r.tokens for r in results),
         "prompt_tokens": sum(r.prompt_tokens for r in results),
         "wrong_tokens": sum(r.wrong is not None for r in results),
