@@ -38,6 +38,7 @@ _STATUS = {
     ("qdbg.runtime.interpreter.errors", "Fault"): Exit.UNSUPPORTED,
     ("qdbg.runtime.interpreter.errors", "LimitReached"): Exit.UNSUPPORTED,
     ("qdbg.runtime.bench", "BenchError"): Exit.MISMATCH,
+    ("qdbg.runtime.gpu", "NoGpu"): Exit.UNSUPPORTED,
     ("qdbg.runtime.engine", "Interrupted"): Exit.INTERRUPTED,
 }
 

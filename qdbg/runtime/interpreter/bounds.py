@@ -31,11 +31,11 @@ class ErrorBound:
         infinity that comes from a zero or infinite operand is listed in the ISA and must be met.  Where the
         tolerance is infinite the ISA leaves the result open.
         """
-        got, ours = self.format.to_f64(found), self.format.to_f64(computed)
-        sources = [self.format.to_f64(operand) for operand in operands]
-        limit = 2.0**self.format.beyond
-        listed = np.zeros(len(ours), np.bool_)
         with np.errstate(all="ignore"):
+            got, ours = self.format.to_f64(found), self.format.to_f64(computed)
+            sources = [self.format.to_f64(operand) for operand in operands]
+            limit = np.exp2(np.float64(self.format.beyond))  # infinity for f64
+            listed = np.zeros(len(ours), np.bool_)
             allowed = self.tolerance(ours, *sources) + unit(ours, self.format) / 2
             for source in sources:
                 listed |= (source == 0) | np.isinf(source)
