@@ -19,6 +19,7 @@ from qdbg.cli.options import (
     max_passes_option,
     stock_options,
 )
+from qdbg.cli.progress import COMPILING
 from qdbg.runtime.launch_options import STOCK, LaunchOptions, StockOptions
 
 if TYPE_CHECKING:
@@ -71,10 +72,13 @@ def opener(
         report(f"compiling {kernel.name}", None)
         prepared = launcher.prepare(kernel, launch, NANO)
         prepared.image  # noqa: B018  what cannot be lowered must fail before a checkpoint is built
-        compiled = " (compiled when it is first used: half a minute)" if engine_name == "sparse" else ""
-        report(f"opening the {engine_name} engine{compiled}", None)
+        report(f"opening the {engine_name} engine", None)
         engine, checkpoint = launcher.open_engine(
-            engine_name, NANO, lambda done, total: report("building the machine", done / total), stock
+            engine_name,
+            NANO,
+            lambda done, total: report("building the machine", done / total),
+            stock,
+            lambda done, total: report(COMPILING, done / total),
         )
         geometry = checkpoint.geometry if checkpoint else "no model"
         if checkpoint and checkpoint.note:

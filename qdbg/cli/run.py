@@ -22,7 +22,7 @@ from qdbg.cli.options import (
     races_option,
     stock_options,
 )
-from qdbg.cli.progress import progress_line, tell_note
+from qdbg.cli.progress import COMPILING, progress_line, tell_note
 from qdbg.compiler.machine.config import MEMORY_BASE, NANO
 from qdbg.runtime.launch_options import LaunchOptions, StockOptions
 from qdbg.runtime.launcher import Prepared, open_engine, open_session, prepare
@@ -105,8 +105,8 @@ def _generate(
     from qdbg.runtime.control import Control
 
     config = prepared.image.config  # lowers: what the machine cannot run fails before a checkpoint is built
-    with progress_line("building the machine") as progress:
-        engine, checkpoint = open_engine(engine_name, config, progress, stock)
+    with progress_line("building the machine") as building, progress_line(COMPILING) as compiling:
+        engine, checkpoint = open_engine(engine_name, config, building, stock, compiling)
     tell_note(checkpoint)
     session = open_session(prepared, engine, "", max_passes)
     with progress_line("forward pass") as progress:

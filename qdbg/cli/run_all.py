@@ -13,7 +13,7 @@ from typing import Any
 import click
 
 from qdbg.cli.failure import Exit, Failure, describe, worst
-from qdbg.cli.progress import progress_line, tell_note
+from qdbg.cli.progress import COMPILING, progress_line, tell_note
 from qdbg.cli.run import generated, run_launch
 from qdbg.compiler.machine.config import NANO
 from qdbg.runtime.launch import parse_launches
@@ -100,8 +100,8 @@ def _generated(
             results[number] = _failed(error)
     if not prepared:
         return [results[number] for number in range(len(launches))]
-    with progress_line("building the machine") as progress:
-        engine, checkpoint = open_engine(engine_name, NANO, progress, stock)
+    with progress_line("building the machine") as building, progress_line(COMPILING) as compiling:
+        engine, checkpoint = open_engine(engine_name, NANO, building, stock, compiling)
     tell_note(checkpoint)
     numbers = list(prepared)
     with progress_line("forward pass") as progress:

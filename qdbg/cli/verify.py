@@ -20,7 +20,7 @@ import click
 
 from qdbg.cli.failure import Exit, Failure, describe, worst
 from qdbg.cli.options import DEFAULT_ENGINE, json_option, max_passes_option, stock_options
-from qdbg.cli.progress import progress_line, tell_note
+from qdbg.cli.progress import COMPILING, progress_line, tell_note
 from qdbg.cli.verify_report import print_table, report
 from qdbg.runtime.launch_options import StockOptions
 
@@ -75,6 +75,11 @@ def verify(
     with progress_line("building the machine") as progress:
         checkpoint = find_or_build(NANO, progress=progress)
     tell_note(checkpoint)
+    if engine == "sparse":
+        from qdbg.runtime.sparse import native
+
+        with progress_line(COMPILING) as progress:
+            native.entry("check", progress)
     start = time.perf_counter()
     jobs = jobs or os.cpu_count() or 1
     if engine == "stock":

@@ -115,11 +115,14 @@ def open_engine(
     config: MachineConfig,
     progress: Progress | None = None,
     stock: StockOptions = STOCK,
+    compiling: Progress | None = None,
 ) -> tuple[Engine, Checkpoint | None]:
     """The engine with this name for a machine, and the checkpoint that it runs (built if need be).
 
     `sparse` skips the checkpoint's zeros, `stock` is transformers; `emulator` is the architecture
     without a model, which tests use.  `stock` says where and how the engine of that name computes.
+
+    progress: of building the checkpoint; compiling: of compiling `sparse`, once on every computer.
     """
     if name == "emulator":
         from qdbg.runtime.emulator import Emulator
@@ -132,8 +135,10 @@ def open_engine(
         from qdbg.runtime.stock import StockEngine
 
         return StockEngine(checkpoint.path, stock.dtype, stock.device), checkpoint
+    from qdbg.runtime.sparse import native
     from qdbg.runtime.sparse.engine import SparseEngine
 
+    native.entry("feed", compiling)
     return SparseEngine(checkpoint.path), checkpoint
 
 
