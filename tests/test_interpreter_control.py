@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 
 import numpy as np
@@ -317,6 +318,22 @@ def test_a_caller_may_drive_warps_and_blocks_itself() -> None:
     assert machine.finished
     with pytest.raises(ValueError, match="is the last one"):
         machine.next_block()
+
+
+def test_speed_of_an_integer_kernel() -> None:
+    """At least 200,000 lane-instructions a second of one core, of which a warp instruction is 32."""
+    body = f"""{ELEMENT} mov.u32 %r1, 0; mov.u32 %r2, %r0;
+    top: mad.lo.u32 %r2, %r2, 1664525, 1013904223; shr.u32 %r3, %r2, 16; xor.b32 %r2, %r2, %r3;
+        st.global.u32 [%d2], %r2; ld.global.u32 %r4, [%d2]; add.u32 %r1, %r1, 1; setp.lt.u32 %p1, %r1, 100;
+        @%p1 bra top; ret;"""
+
+    def rate() -> float:
+        machine = interpreter(kernel(body, "out = u32[64]", block="64"))
+        start = time.process_time()
+        machine.run()
+        return 32 * machine.instructions / (time.process_time() - start)
+
+    assert max(rate() for _ in range(3)) > 200_000
 
 
 def test_warps_of_four_lanes() -> None:

@@ -20,7 +20,8 @@ from qdbg.runtime.launch import BoundLaunch
 from qdbg.runtime.launch_memory import function_addresses, reachable
 
 if TYPE_CHECKING:
-    from qdbg.runtime.interpreter.warp import Choice, Printed
+    from qdbg.runtime.interpreter.schedule import Choice
+    from qdbg.runtime.interpreter.warp import Printed
 
 #: As much as the frames of nested calls may take in a thread; only what is used costs anything.
 STACK_BYTES = 1 << 16

@@ -1,14 +1,4 @@
-"""A warp: lanes with a program counter each, registers across the lanes, and one instruction at a time.
-
-Scheduling: of the lanes that can run, those furthest behind in control-flow order go first, so that the
-others wait and all meet again at the latest where their paths join (the post-dominator).  That alone could
-starve a lane, say the one that holds the lock which those behind it spin for, whereas independent thread
-scheduling (sm_70 and later) promises that every thread makes progress.  So patience is limited: when lanes
-were left waiting for `PATIENCE` in a row, those that ran go behind all others.  An instruction by which a
-loop may wait for another lane (an atomic, a volatile or ordered load) counts many times as much as others,
-`nanosleep` as much as it takes.  Who waits for whom never changes results that do not depend on timing,
-since each lane has a pc of its own.
-"""
+"""A warp: lanes with a program counter each, registers across the lanes, and one instruction at a time."""
 
 from __future__ import annotations
 
@@ -24,6 +14,7 @@ from qdbg.runtime.interpreter.errors import Coordinates, Fault, Reason
 from qdbg.runtime.interpreter.forms import Array
 from qdbg.runtime.interpreter.memory import AccessError, Memory
 from qdbg.runtime.interpreter.names import EXIT
+from qdbg.runtime.interpreter.schedule import Mask, Schedule
 from qdbg.runtime.interpreter.specials import CLOCKS, fixed_specials
 from qdbg.runtime.interpreter.stack import Stack
 
@@ -31,18 +22,8 @@ if TYPE_CHECKING:
     from qdbg.runtime.interpreter.block import Block
     from qdbg.runtime.launch import BoundLaunch
 
-Mask = NDArray[np.bool_]
-
 #: The arrays of a warp that execution changes, registers apart.
-_STATE = ("pc", "carry", "waiting", "barrier", "needed", "turns", "stack")
-#: How long lanes may be left waiting by others of their warp: the sum of the weights of what these execute.
-PATIENCE = 4096
-
-
-#: An instruction, the lanes at it, and whether no other lane can run.
-Choice = tuple[int, Mask, bool]
-#: Choices that are remembered.
-_REMEMBERED = 1 << 13
+_STATE = ("pc", "carry", "waiting", "barrier", "needed", "stack", "schedule")
 #: Bytes of a string that printf or an assertion reads.
 _LONGEST = 4096
 
@@ -64,9 +45,9 @@ _VERBS = {"st": "stores to", "atom": "updates", "red": "updates"}
 class Event:
     """One executed warp instruction.
 
-    block and warp: numbers; index: the instruction's place in the body; mask: the lanes that were at it,
-    active: those whose guard held (bool [lanes]); writes: the destinations' contents afterwards
-    (uint64 [lanes]); memory: (space, addresses uint64 [active lanes], bytes a lane) of a load or store;
+    block and warp: numbers; index: the instruction's place in the linked code; mask: the lanes that were
+    at it, active: those whose guard held (bool [lanes], not to be modified); writes: the destinations'
+    contents afterwards (uint64 [lanes]); memory: (space, addresses uint64 [active lanes], bytes a lane) of a load or store;
     error: what the ISA lets hardware differ by in what an approximate instruction wrote, None otherwise.
     """
 
@@ -87,8 +68,7 @@ class Warp:
     registers: name -> uint64 [lanes], bit patterns, 0 before the first write, those of a device function
     named `function::register`; carry: bool [lanes], CC.CF; stack: the calls that the lanes are in;
     waiting: int64 [lanes], index of the instruction at which a lane waits for others, -1 if it does not;
-    barrier: int64 [lanes], the barrier that it waits at, or the kind of collective (`meeting_number`);
-    turns: int64 [lanes], lanes with lower numbers run first.
+    barrier: int64 [lanes], the barrier that it waits at, or the kind of collective (`meeting_number`).
     """
 
     def __init__(self, block: Block, number: int):
@@ -107,8 +87,7 @@ class Warp:
         self.waiting = np.full(self.lanes, -1, np.int64)
         self.barrier = np.zeros(self.lanes, np.int64)
         self.needed = np.zeros(self.lanes, np.int64)  # threads the barrier waits for, or lanes as a mask
-        self.turns = np.zeros(self.lanes, np.int64)
-        self._waited = 0  # what lanes have waited for others in a row, counted as PATIENCE is
+        self.schedule = Schedule(self.lanes, program.choices)
         self._specials = fixed_specials(program.bound, block.coordinates, number, self.threads)
         self._access: tuple[Space, NDArray[np.uint64], int] | None = None
         self._current = 0
@@ -130,12 +109,12 @@ class Warp:
 
     def next(self) -> tuple[int, Mask] | None:
         """The instruction to issue and the lanes at it, not to be modified; None if no lane can run."""
-        choice = self._choice()
+        choice = self.schedule.choose(self)
         return None if choice is None else choice[:2]
 
     def step(self) -> Event | None:
         """Execute the next instruction; None if no lane can run.  Raises as `execute` does."""
-        choice = self._choice()
+        choice = self.schedule.choose(self)
         return None if choice is None else self._issue(*choice)
 
     def execute(self, index: int, mask: Mask) -> Event:
@@ -149,36 +128,6 @@ class Warp:
         if not 0 < np.count_nonzero(mask) == np.count_nonzero(ready):
             raise ValueError(f"not every lane of the mask is about to execute instruction {index}")
         return self._issue(index, mask.copy(), np.count_nonzero(mask) == np.count_nonzero(runnable))
-
-    def _choice(self) -> Choice | None:
-        """What to issue follows from `pc`, `waiting`, `turns` and the calls that lanes are in.
-
-        It is remembered, since a loop comes to the same places again.
-        """
-        key = self.pc.tobytes() + self.waiting.tobytes() + self.turns.tobytes()
-        if self.program.has_calls:
-            calls = self.stack.key()
-            if calls is None:
-                return self._choose()
-            key += calls
-        known = self.program.choices
-        if key not in known:
-            if len(known) >= _REMEMBERED:
-                known.clear()
-            known[key] = self._choose()
-        return known[key]
-
-    def _choose(self) -> Choice | None:
-        runnable = self.runnable
-        lanes = np.flatnonzero(runnable)
-        if not len(lanes):
-            return None
-        turns = self.turns[lanes]
-        first = self.stack.first(lanes[turns == turns.min()], self.pc, self.program.rank)
-        index = int(self.pc[first])
-        mask = runnable & (self.pc == index)
-        mask.flags.writeable = False
-        return index, mask, np.count_nonzero(mask) == len(lanes)
 
     def _issue(self, index: int, mask: Mask, alone: bool) -> Event:
         """Execute; `alone` says that no lane outside `mask` could run."""
@@ -199,11 +148,7 @@ class Warp:
         self.pc[mask] = self.program.follow(index + 1)
         if jump is not None:
             self.pc[active] = jump if isinstance(jump, int) else jump[active]
-        if not alone:
-            self._take_turns(mask, operation.weight)
-        elif self._waited:
-            self._waited = 0
-            self.turns[:] = 0
+        self.schedule.ran(mask, alone, operation.weight)
         self.program.issued += 1
         if self.block.waiting:
             self.block.release(self, mask)
@@ -212,17 +157,9 @@ class Warp:
             self.block.number, self.number, index, mask, active, writes, self._access, operation.error
         )
 
-    def _take_turns(self, mask: Mask, weight: int) -> None:
-        """Note that lanes outside `mask` waited for those inside; in the end they have their turn."""
-        self._waited += weight
-        if self._waited >= PATIENCE:
-            self._waited = 1
-            self.turns[mask] = self.turns.max() + 1
-
     def save(self) -> dict[str, Any]:
         """A copy of what execution changes."""
         state: dict[str, Any] = {name: getattr(self, name).copy() for name in _STATE}
-        state["waited"] = self._waited
         state["registers"] = {name: values.copy() for name, values in self.registers.items()}
         return state
 
@@ -230,7 +167,6 @@ class Warp:
         """Return to a saved state, which stays valid."""
         for name in _STATE:
             setattr(self, name, state[name].copy())
-        self._waited = state["waited"]
         self.registers = {name: values.copy() for name, values in state["registers"].items()}
 
     # What actions use.
@@ -287,6 +223,7 @@ class Warp:
         """The unsigned value of `size` bytes at a generic address, as a lane sees it."""
         active = np.arange(self.lanes) == lane
         _, located = self.locate("generic", np.full(self.lanes, address, np.uint64), active, size)
+        self._access = None  # it is not the instruction's own
         return int(self.memory.load(located, size)[0])
 
     def string(self, lane: int, address: int) -> str:
