@@ -47,8 +47,9 @@ class Event:
 
     block and warp: numbers; index: the instruction's place in the linked code; mask: the lanes that were
     at it, active: those whose guard held (bool [lanes], not to be modified); writes: the destinations'
-    contents afterwards (uint64 [lanes]); memory: (space, addresses uint64 [active lanes], bytes a lane) of a load or store;
-    error: what the ISA lets hardware differ by in what an approximate instruction wrote, None otherwise.
+    contents afterwards (uint64 [lanes]); memory: (space, addresses uint64 [active lanes], bytes a lane) of
+    a load or store; error: what the ISA lets hardware differ by in what an approximate instruction wrote,
+    None otherwise.
     """
 
     block: int
