@@ -21,7 +21,7 @@ Arrays = dict[str, NDArray[np.generic]]
 NAME = b"Simulated GPU"
 
 
-class CUresult(IntEnum):
+class Status(IntEnum):
     CUDA_SUCCESS = 0
     CUDA_ERROR_NO_DEVICE = 100
     CUDA_ERROR_NOT_FOUND = 500
@@ -29,16 +29,16 @@ class CUresult(IntEnum):
     CUDA_ERROR_ILLEGAL_ADDRESS = 700
 
 
-class CUdevice_attribute(IntEnum):
+class DeviceAttribute(IntEnum):
     CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR = 75
     CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR = 76
 
 
-class CUfunction_attribute(IntEnum):
+class FunctionAttribute(IntEnum):
     CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES = 8
 
 
-OK = CUresult.CUDA_SUCCESS
+OK = Status.CUDA_SUCCESS
 
 
 class FakeDriver:
@@ -46,12 +46,12 @@ class FakeDriver:
     one after the other (then all well); present: whether there is a device.
     """
 
-    CUresult, CUdevice_attribute, CUfunction_attribute = CUresult, CUdevice_attribute, CUfunction_attribute
+    CUresult, CUdevice_attribute, CUfunction_attribute = Status, DeviceAttribute, FunctionAttribute
 
     def __init__(
         self,
         alter: Callable[[str, Arrays], None] = lambda kernel, arrays: None,
-        statuses: tuple[CUresult, ...] = (),
+        statuses: tuple[Status, ...] = (),
         present: bool = True,
     ):
         self._alter, self._statuses, self._present = alter, list(statuses), present
@@ -62,70 +62,70 @@ class FakeDriver:
 
     # -- device and context ---------------------------------------------------------------------------
 
-    def cuInit(self, flags: int) -> tuple[CUresult]:
-        return (OK if self._present else CUresult.CUDA_ERROR_NO_DEVICE,)
+    def cuInit(self, flags: int) -> tuple[Status]:
+        return (OK if self._present else Status.CUDA_ERROR_NO_DEVICE,)
 
-    def cuDriverGetVersion(self) -> tuple[CUresult, int]:
+    def cuDriverGetVersion(self) -> tuple[Status, int]:
         return OK, 13010
 
-    def cuDeviceGet(self, ordinal: int) -> tuple[CUresult, int]:
+    def cuDeviceGet(self, ordinal: int) -> tuple[Status, int]:
         return OK, ordinal
 
-    def cuDeviceGetName(self, length: int, device: int) -> tuple[CUresult, bytes]:
+    def cuDeviceGetName(self, length: int, device: int) -> tuple[Status, bytes]:
         return OK, NAME + b"\0" * (length - len(NAME))
 
-    def cuDeviceGetAttribute(self, attribute: CUdevice_attribute, device: int) -> tuple[CUresult, int]:
+    def cuDeviceGetAttribute(self, attribute: DeviceAttribute, device: int) -> tuple[Status, int]:
         return OK, {75: 9, 76: 0}[attribute]
 
-    def cuDevicePrimaryCtxRetain(self, device: int) -> tuple[CUresult, str]:
+    def cuDevicePrimaryCtxRetain(self, device: int) -> tuple[Status, str]:
         return OK, "context"
 
-    def cuDevicePrimaryCtxReset(self, device: int) -> tuple[CUresult]:
+    def cuDevicePrimaryCtxReset(self, device: int) -> tuple[Status]:
         self._memory.clear()
         self.resets += 1
         return (OK,)
 
-    def cuCtxSetCurrent(self, context: str) -> tuple[CUresult]:
+    def cuCtxSetCurrent(self, context: str) -> tuple[Status]:
         return (OK,)
 
-    def cuGetErrorString(self, status: CUresult) -> tuple[CUresult, bytes]:
+    def cuGetErrorString(self, status: Status) -> tuple[Status, bytes]:
         return OK, status.name.removeprefix("CUDA_ERROR_").lower().replace("_", " ").encode()
 
     # -- memory ---------------------------------------------------------------------------------------
 
-    def cuMemAlloc(self, size: int) -> tuple[CUresult, int]:
+    def cuMemAlloc(self, size: int) -> tuple[Status, int]:
         address = 0x7F00_0000_0000 + 512 * len(self._memory)
         self._memory[address] = np.zeros(size, np.uint8)
         return OK, address
 
-    def cuMemFree(self, address: int) -> tuple[CUresult]:
+    def cuMemFree(self, address: int) -> tuple[Status]:
         self._memory[address] = np.zeros(0, np.uint8)
         return (OK,)
 
-    def cuMemcpyHtoD(self, address: int, source: int, size: int) -> tuple[CUresult]:
+    def cuMemcpyHtoD(self, address: int, source: int, size: int) -> tuple[Status]:
         self._memory[address][:size] = np.frombuffer(ctypes.string_at(source, size), np.uint8)
         return (OK,)
 
-    def cuMemcpyDtoH(self, target: int, address: int, size: int) -> tuple[CUresult]:
+    def cuMemcpyDtoH(self, target: int, address: int, size: int) -> tuple[Status]:
         ctypes.memmove(target, self._memory[address].tobytes(), size)
         return (OK,)
 
     # -- modules --------------------------------------------------------------------------------------
 
-    def cuModuleLoadData(self, image: bytes) -> tuple[CUresult, Kernels]:
+    def cuModuleLoadData(self, image: bytes) -> tuple[Status, Kernels]:
         assert image.endswith(b"\0")
         return OK, Kernels(ptx_source(image[:-1].decode()))
 
-    def cuModuleUnload(self, module: Kernels) -> tuple[CUresult]:
+    def cuModuleUnload(self, module: Kernels) -> tuple[Status]:
         return (OK,)
 
-    def cuModuleGetFunction(self, module: Kernels, name: bytes) -> tuple[CUresult, Any]:
+    def cuModuleGetFunction(self, module: Kernels, name: bytes) -> tuple[Status, Any]:
         return OK, (module, name.decode())
 
-    def cuModuleGetGlobal(self, module: Kernels, name: bytes) -> tuple[CUresult, int | None, int]:
+    def cuModuleGetGlobal(self, module: Kernels, name: bytes) -> tuple[Status, int | None, int]:
         content = self._globals.get(name.decode())
         if content is None:
-            return CUresult.CUDA_ERROR_NOT_FOUND, None, 0
+            return Status.CUDA_ERROR_NOT_FOUND, None, 0
         _, address = self.cuMemAlloc(content.nbytes)
         self._memory[address][:] = content
         return OK, address, content.nbytes
@@ -133,7 +133,7 @@ class FakeDriver:
     def cuLaunchKernel(
         self, function: Any, gx: int, gy: int, gz: int, bx: int, by: int, bz: int, shared: int,
         stream: int, parameters: int, extra: int,
-    ) -> tuple[CUresult]:  # fmt: skip
+    ) -> tuple[Status]:  # fmt: skip
         module, name = function
         kernel = next(k for k in module.source.ptx.kernels if k.name == name)
         addresses = (ctypes.c_void_p * len(kernel.parameters)).from_address(parameters)
@@ -164,5 +164,5 @@ class FakeDriver:
         self.launches.append(name)
         return (OK,)
 
-    def cuStreamQuery(self, stream: int) -> tuple[CUresult]:
+    def cuStreamQuery(self, stream: int) -> tuple[Status]:
         return (self._statuses.pop(0) if self._statuses else OK,)

@@ -10,7 +10,7 @@ from types import ModuleType
 from typing import Any
 
 import pytest
-from cuda_driver import NAME, Arrays, CUresult, FakeDriver
+from cuda_driver import NAME, Arrays, FakeDriver, Status
 
 from qdbg.cli import main
 from qdbg.cli.failure import Exit
@@ -151,11 +151,11 @@ def test_a_launch_that_traps_is_not_tried(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("statuses", "says"),
     [
-        ((CUresult.CUDA_ERROR_NOT_READY, CUresult.CUDA_ERROR_ILLEGAL_ADDRESS), "the launch: illegal address"),
-        ((CUresult.CUDA_ERROR_NOT_READY,) * 10_000, "did not end within 0.05 s"),
+        ((Status.CUDA_ERROR_NOT_READY, Status.CUDA_ERROR_ILLEGAL_ADDRESS), "the launch: illegal address"),
+        ((Status.CUDA_ERROR_NOT_READY,) * 10_000, "did not end within 0.05 s"),
     ],
 )
-def test_an_error_on_the_gpu(tmp_path: Path, statuses: tuple[CUresult, ...], says: str) -> None:
+def test_an_error_on_the_gpu(tmp_path: Path, statuses: tuple[Status, ...], says: str) -> None:
     """It is no agreement, and the GPU is made ready for the next launch."""
     driver = FakeDriver(statuses=statuses)
     result = compared(tmp_path, PARAMETERS, driver)

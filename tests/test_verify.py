@@ -261,15 +261,18 @@ def test_the_worst_launch_decides_the_exit_status(statuses: list[int], status: i
 
 
 @pytest.mark.stock
-def test_json_of_a_suite_with_a_broken_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.parametrize("engine", ["sparse", "stock"])
+def test_json_of_a_suite_with_a_broken_file(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], engine: str
+) -> None:
     (tmp_path / "a.ptx").write_text(SQUARES)
     (tmp_path / "b.ptx").write_text("not PTX")
     with pytest.raises(SystemExit) as exit_:
-        main(["verify", str(tmp_path), "--json", "--jobs", "1"])
+        main(["verify", str(tmp_path), "--json", "--jobs", "1", "--engine", engine])
     out, err = capsys.readouterr()
     report = json.loads(out)
     assert exit_.value.code == Exit.USAGE
-    assert (report["engine"], len(report["checkpoint_sha256"])) == ("sparse", 64)
+    assert (report["engine"], len(report["checkpoint_sha256"])) == (engine, 64)
     first, second = report["kernels"]
     assert (first["kernel"], first["exact"], first["expected"], first["status"]) == ("squares", True, True, 0)
     assert (first["wrong"], first["wrong_tokens"], first["error"]) == (None, 0, None)
