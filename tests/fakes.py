@@ -15,6 +15,7 @@ from qdbg.compiler.machine.isa import LANE_INDEX, Cond, Instr, Op, Pattern, Prog
 from qdbg.compiler.ptx.parser import parse
 from qdbg.compiler.source import Source
 from qdbg.runtime.emulator import Emulator
+from qdbg.runtime.history import History
 from qdbg.runtime.interpreter import Interpreter
 from qdbg.runtime.launch import bind, launch_for
 from qdbg.runtime.launcher import Image
@@ -113,6 +114,7 @@ def session(
     elements: int = 4,
     pass_limit: int = 10_000,
     engine: Emulator | None = None,
+    history: History | None = None,
 ) -> Session:
     """A session that has been started, on a machine of four lanes."""
     kernel = source(elements)
@@ -134,6 +136,7 @@ def session(
         title="countdown.cu  countdown<<<1, 4>>>",
         geometry="tiny",
         pass_limit=pass_limit,
+        history=history,
     )
     made.start()
     return made

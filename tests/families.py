@@ -90,7 +90,7 @@ def _of_modifiers(i: Instruction) -> Iterator[str]:
     if i.opcode == "cvt" and i.has("sat"):
         yield "I"
     if i.opcode in ("bar", "barrier") and i.has("red", "arrive", "warp"):
-        yield "Q"
+        yield "K" if i.has("warp") else "Q"
     if i.opcode in ("ld", "st", "atom", "red") and not i.has("global", "shared", "const", "local", "param"):
         yield "Q"  # a generic address
 

@@ -65,6 +65,16 @@ template <class T> T __ldg(const T *p) { return *p; }
 
 // --- warps -------------------------------------------------------------------------------------------
 
+// The lanes that have not exited: right where the warp runs together and nobody has left it.
+inline unsigned __activemask()
+{
+    unsigned mask = 0;
+    for (const auto &thread : cudacpu::B->t)
+        if (thread.warp == cudacpu::B->cur->warp && thread.st != cudacpu::DONE)
+            mask |= 1u << thread.lane;
+    return mask;
+}
+
 template <class T> unsigned __match_all_sync(unsigned mask, T value, int *same)
 {
     unsigned peers = __match_any_sync(mask, value), members = __ballot_sync(mask, 1);
@@ -159,17 +169,17 @@ template <class T> std::vector<T> random(int count, uint64_t seed)
     return values;
 }
 
-// One line: the values, floats as the shortest decimals that read back to the same bits.
+// One line on stderr, for stdout is the kernel's: the values, floats as the shortest decimals that read back to the same bits.
 template <class T> void print(const std::vector<T> &values)
 {
     char text[64];
     for (T value : values) {
         if constexpr (std::is_floating_point_v<T>)
-            std::cout.write(text, std::to_chars(text, text + sizeof text, value).ptr - text) << " ";
+            std::cerr.write(text, std::to_chars(text, text + sizeof text, value).ptr - text) << " ";
         else
-            std::cout << +value << " ";
+            std::cerr << +value << " ";
     }
-    std::cout << "\n";
+    std::cerr << "\n";
 }
 
 } // namespace host

@@ -35,6 +35,8 @@ LAUNCH = re.compile(r"\s*launch\s+(\w+)\s*<<<(.*?)>>>\s*\((.*)\)\s*$")
 EXPECT = re.compile(r"(//\s*qdbg:\s*expect\s+(\w+)\s*[=~]\s*)(.*?)(\s+ulp\s+\d+)?$")
 ARRAY = re.compile(r"(\w+)\[(.*?)\](?:\s*=\s*(.+))?$")
 RANDOM = re.compile(r"random\((.*)\)$")
+#: Headers of CUDA's whose content `host_cuda.h` has.
+HEADER = re.compile(r"#include\s*<cuda\w*\.h>")
 #: Dynamic shared memory, which C++ cannot express: `extern __shared__ int s[];`
 DYNAMIC = re.compile(r"extern\s+__shared__\s+([\w\s]+?)\s+(\w+)\[\];")
 
@@ -106,7 +108,7 @@ def literal(text: str, type_: str) -> str:
 
 def program(kernel: Path, launches: list[Launch]) -> str:
     """A C++ program that runs every launch and prints one line for each expected array."""
-    text = DYNAMIC.sub(r"\1 *\2 = (\1 *)cudacpu::dyn_smem();", kernel.read_text())
+    text = HEADER.sub("", DYNAMIC.sub(r"\1 *\2 = (\1 *)cudacpu::dyn_smem();", kernel.read_text()))
     lines = ['#include "host_cuda.h"', text]
     lines += ["int main(int, char **argv) {", "cudacpu::cfg.order = atoi(argv[1]);"]
     for launch in launches:
@@ -143,7 +145,7 @@ def expectations(kernel: Path, launches: list[Launch], oracle: Path) -> list[str
         compiler += [f"-I{oracle}", f"-I{ROOT / 'tests'}"]
         subprocess.run([*compiler, str(source), "-o", str(binary)], check=True)
         runs = [
-            subprocess.run([str(binary), str(order)], check=True, capture_output=True, text=True).stdout
+            subprocess.run([str(binary), str(order)], check=True, capture_output=True, text=True).stderr
             for order in range(SCHEDULES)
         ]
     if len(set(runs)) > 1:

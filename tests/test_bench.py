@@ -69,6 +69,10 @@ def test_quick_report(capsys: pytest.CaptureFixture[str]) -> None:
     assert min(report["ratio"].values()) > 1  # what is sparse for, otherwise
     assert 0 < report["first_paint_s"] < 60
     assert report["build_s"] > 0
+    bound = report["bound"]
+    assert 0 < bound["weight_bytes_per_pass"] < 8 * report["checkpoint"]["nonzeros"]
+    read = bound["weight_bytes_per_pass"] * report["sparse"]["passes_per_s"]
+    assert bound["share"] == pytest.approx(read / bound["memory_bytes_per_s"], abs=1e-3)
     checkpoint = report["checkpoint"]
     assert checkpoint["layers"] > 1
     assert checkpoint["nonzeros"] < checkpoint["bytes"] / 2  # two bytes a weight, most of them 0

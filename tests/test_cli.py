@@ -52,16 +52,64 @@ def test_run_json_has_every_promised_key(qdbg: Run, engine: str) -> None:
     status, out = qdbg("run", DOT, "--engine", engine, "--json")
     report = json.loads(out)
     assert status == 0
-    assert report.keys() == {
+    printed = {"printed"} if engine == "interpreter" else set()
+    assert report.keys() == printed | {
         "kernel", "engine", "checkpoint_sha256", "grid", "block", "lanes", "layers", "hidden",
         "prompt_tokens", "tokens", "passes", "ptx_instructions", "seconds", "exact", "mismatches",
-        "expected", "trap", "outputs",
+        "expected", "trap", "warnings", "outputs",
     }  # fmt: skip
     assert (report["kernel"], report["engine"]) == ("dot", engine)
     assert (report["grid"], report["block"], report["lanes"]) == ([1, 1, 1], [4, 1, 1], 32)
     assert report["outputs"] == {"out": {"dtype": "i32", "shape": [1], "data": [32]}}
     assert report["exact"] is (None if engine == "interpreter" else True)
     assert (report["expected"], report["mismatches"], report["trap"]) == (True, [], None)
+    assert report["warnings"] == []
+
+
+UNORDERED = """// qdbg: launch k<<<1, 32>>>(out = i32[32])
+__global__ void k(int *out)
+{
+    __shared__ int tile[32];
+    tile[threadIdx.x / 2] = 7;
+    out[threadIdx.x] = tile[31 - threadIdx.x];
+}
+"""
+
+
+@pytest.mark.parametrize("engine", ["emulator", "interpreter"])
+def test_warnings_are_on_stderr_and_in_the_json(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], engine: str
+) -> None:
+    (tmp_path / "k.cu").write_text(UNORDERED)
+    arguments = ["run", str(tmp_path / "k.cu"), "--engine", engine]
+    with pytest.raises(SystemExit) as exit_:
+        main([*arguments, "--json"])
+    assert exit_.value.code == 0
+    out, err = capsys.readouterr()
+    (warning,) = json.loads(out)["warnings"]
+    assert (warning["kind"], warning["block"], warning["thread"]) == (
+        "uninitialised shared memory", [0, 0, 0], [0, 0, 0],
+    )  # fmt: skip
+    assert "k.cu:6: thread (0, 0, 0) of block (0, 0, 0) reads shared address 0x7c" in warning["message"]
+    assert f"(PTX line {warning['line']})" in warning["message"]
+    assert err == f"qdbg: warning: {warning['message']}\n"
+    with pytest.raises(SystemExit):
+        main(["run", str(tmp_path / "k.cu"), "--engine", "interpreter", "--all"])
+    assert f"qdbg: warning: launch 1: {warning['message']}\n" in capsys.readouterr().err
+
+
+def test_races_are_searched_for_on_demand(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "k.cu").write_text(UNORDERED)
+    with pytest.raises(SystemExit) as exit_:
+        main(["run", str(tmp_path / "k.cu"), "--engine", "interpreter", "--races"])
+    assert exit_.value.code == 0
+    lines = capsys.readouterr().err.splitlines()
+    assert len(lines) == 3
+    assert (
+        "k.cu:5: thread (1, 0, 0) of block (0, 0, 0) writes shared address 0x0, which thread (0, 0, 0)"
+        in lines[0]
+    )
+    assert all(line.startswith("qdbg: warning: ") for line in lines)
 
 
 def test_launch_options_replace_what_the_file_says(qdbg: Run) -> None:

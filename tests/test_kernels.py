@@ -95,8 +95,9 @@ def content(memory: NDArray[np.uint32], allocation: Allocation) -> NDArray[np.ge
 def test_interpreter_gives_what_is_expected(path: str, number: int, opt: int) -> None:
     source = compiled(path, opt)
     bound = bind(source, parse_launches(source.text, path)[number - 1])
-    interpreter = Interpreter(source.ptx, bound)
+    interpreter = Interpreter(source.ptx, bound, races=True)
     interpreter.run(limit=LIMIT)
+    assert interpreter.findings == ()
     assert bound.expectations, f"{path} states no expectation for launch {number}"
     for expectation in bound.expectations:
         wrong = expectation.mismatches(interpreter.array(expectation.name))

@@ -263,7 +263,8 @@ def test_command_lines(typed: str, name: str, argument: str) -> None:
 
 
 def test_ambiguous_command_is_none() -> None:
-    assert lookup(SESSION_COMMANDS, "re") is not None
+    assert lookup(SESSION_COMMANDS, "res") is not None
+    assert lookup(SESSION_COMMANDS, "re") is None
     assert lookup(SESSION_COMMANDS, "warp") is None
     assert lookup(SESSION_COMMANDS, "") is None
 

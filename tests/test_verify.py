@@ -18,12 +18,13 @@ import pytest
 from machines import SMALL
 
 from qdbg.cli import main
-from qdbg.cli.failure import Exit, Failure
-from qdbg.cli.verify import Checker, run_suite, status_of
+from qdbg.cli.failure import Exit, Failure, worst
+from qdbg.cli.verify import Checker, failed, run_suite
 from qdbg.compiler.machine.vocabulary import Kind, Token, Vocabulary
 from qdbg.runtime.engine import Progress, Wrong
 from qdbg.runtime.sparse.engine import SparseEngine
-from qdbg.runtime.suite import ENDLESS_PASSES, Case, Verified, Verifier, cases, check, propose
+from qdbg.runtime.suite import ENDLESS_PASSES, Case, Verifier, cases, check, propose
+from qdbg.runtime.verified import Verified
 from qdbg.runtime.workers import Tell
 
 #: Thread i computes i * i + 100: lane 3's result, 109, is in one token of the launch.
@@ -129,7 +130,7 @@ def test_what_the_machine_lacks_is_run_by_the_interpreter_alone(tmp_path: Path) 
 
 def test_a_block_may_be_larger_than_the_machines_warp_in_a_file_that_states_its_needs(tmp_path: Path) -> None:
     large = SQUARES.replace("<1, 5>", "<1, 9>").replace("u32[5]", "u32[9]").replace("// qdbg: expect", "//")
-    assert verified(tmp_path, "// qdbg-needs: A\n" + large).missing == ("blocks of 9 threads",)
+    assert verified(tmp_path, "// qdbg-needs: A\n" + large).missing == ("blocks of more than 8 threads",)
     assert verified(tmp_path, large).status == Exit.USAGE
 
 
@@ -234,7 +235,7 @@ def test_a_killed_process_costs_one_launch(tmp_path: Path, jobs: int) -> None:
     names = ["a.ptx", "bad.ptx", "c.ptx", "worse_bad.ptx"]
     for name in names:
         (tmp_path / name).write_text(SQUARES)
-    results = run_suite(cases([tmp_path]), OpensAgrees(), Hostile(), jobs)
+    results = run_suite(cases([tmp_path]), OpensAgrees(), Hostile(), jobs, failed)
     assert [Path(r.path).name for r in results] == names
     assert [r.status for r in results] == [0, Exit.USAGE, 0, Exit.USAGE]
     assert "SIGKILL" in str(results[1].error)
@@ -244,7 +245,7 @@ def test_a_killed_process_costs_one_launch(tmp_path: Path, jobs: int) -> None:
 def test_an_engine_that_does_not_open_ends_the_suite(tmp_path: Path) -> None:
     (tmp_path / "a.ptx").write_text(SQUARES)
     with pytest.raises(Failure, match="no model") as failure:
-        run_suite(cases([tmp_path]), OpensNothing(), Checker(SMALL, LIMIT), 1)
+        run_suite(cases([tmp_path]), OpensNothing(), Checker(SMALL, LIMIT), 1, failed)
     assert failure.value.status is Exit.USAGE
 
 
@@ -253,22 +254,25 @@ def test_an_engine_that_does_not_open_ends_the_suite(tmp_path: Path) -> None:
     [([0, 0], 0), ([0, 3], 3), ([3, 2, 0], 2), ([2, 0, 1, 3], 1)],
 )
 def test_the_worst_launch_decides_the_exit_status(statuses: list[int], status: int) -> None:
-    assert status_of([Verified("k.cu", 1, status=s) for s in statuses]) == status
+    assert worst(statuses) == status
 
 
 # -- the command -------------------------------------------------------------------------------------------
 
 
 @pytest.mark.stock
-def test_json_of_a_suite_with_a_broken_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.parametrize("engine", ["sparse", "stock"])
+def test_json_of_a_suite_with_a_broken_file(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], engine: str
+) -> None:
     (tmp_path / "a.ptx").write_text(SQUARES)
     (tmp_path / "b.ptx").write_text("not PTX")
     with pytest.raises(SystemExit) as exit_:
-        main(["verify", str(tmp_path), "--json", "--jobs", "1"])
+        main(["verify", str(tmp_path), "--json", "--jobs", "1", "--engine", engine])
     out, err = capsys.readouterr()
     report = json.loads(out)
     assert exit_.value.code == Exit.USAGE
-    assert (report["engine"], len(report["checkpoint_sha256"])) == ("sparse", 64)
+    assert (report["engine"], len(report["checkpoint_sha256"])) == (engine, 64)
     first, second = report["kernels"]
     assert (first["kernel"], first["exact"], first["expected"], first["status"]) == ("squares", True, True, 0)
     assert (first["wrong"], first["wrong_tokens"], first["error"]) == (None, 0, None)

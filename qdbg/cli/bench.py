@@ -15,7 +15,7 @@ import click
 
 from qdbg.cli.failure import Exit, Failure
 from qdbg.cli.options import DEFAULT_MAX_PASSES, json_option
-from qdbg.cli.progress import progress_line, tell_note
+from qdbg.cli.progress import COMPILING, progress_line, tell_note
 
 if TYPE_CHECKING:
     from qdbg.runtime.checkpoints import Checkpoint
@@ -43,6 +43,8 @@ class Effort:
 
 FULL = Effort(15, (400, 4), (2_000, 400), (50, 200, 500, 800, 1_200, 1_600), 5)
 QUICK = Effort(2, (100, 2), (300, 40), (10, 30, 60), 1)
+#: From this share of the memory's bandwidth on it is memory that limits an engine.
+MEMORY_BOUND = 0.7
 
 
 @click.command()
@@ -73,6 +75,7 @@ def measure(kernels: tuple[Path, ...], effort: Effort) -> dict[str, Any]:
     from qdbg.compiler.machine.config import NANO
     from qdbg.runtime import bench as measuring
     from qdbg.runtime.checkpoints import find_or_build
+    from qdbg.runtime.sparse import native
     from qdbg.runtime.sparse.engine import SparseEngine
     from qdbg.runtime.stock import StockEngine
     from qdbg.runtime.suite import cases, lacks
@@ -81,6 +84,9 @@ def measure(kernels: tuple[Path, ...], effort: Effort) -> dict[str, Any]:
     with progress_line("building the machine") as progress:
         checkpoint = find_or_build(NANO, progress=progress)
     tell_note(checkpoint)
+    for name in ("feed", "check"):  # here, not while they are timed
+        with progress_line(COMPILING) as progress:
+            native.entry(name, progress)
     with _stages() as stage:
         proposals = []
         for case in suite:
@@ -95,14 +101,14 @@ def measure(kernels: tuple[Path, ...], effort: Effort) -> dict[str, Any]:
         paints = [measuring.first_paint(Path(longest.verified.path)) for _ in range(effort.paints)]
         stage("building the checkpoint")
         build_s, build_memory = measuring.alone(measuring.build_afresh, NANO)
-        stage("opening the engines, sparse is compiled on first use")
+        stage("opening the engines")
         sparse, stock = SparseEngine(checkpoint.path), StockEngine(checkpoint.path)
-        sparse.prefill(ids)  # so that the next process need not compile, which takes memory
         memory = {}
         for name in ("sparse", "stock"):
             stage(f"memory of {name}")
             memory[name] = measuring.alone(measuring.memory_of, (name, NANO, ids, 4))
         speeds = _speeds(sparse, stock, ids, tokens, effort, stage)
+        bound = _bound(sparse, ids, min(1_000, len(tokens) - 1), speeds["passes"].each["sparse"])
         points = measuring.growth(
             sparse, NANO, effort.sizes, lambda n: stage(f"a loop of {n:,} rounds on sparse")
         )
@@ -111,6 +117,7 @@ def measure(kernels: tuple[Path, ...], effort: Effort) -> dict[str, Any]:
         "checkpoint": _checkpoint(checkpoint),
         "launch": {"kernel": longest.verified.path, "launch": longest.verified.launch},
         **speeds_as_json(speeds, memory),
+        "bound": bound,
         "first_paint_s": _median([p for p in paints if p is not None]),
         "build_s": round(build_s, 3),
         "build_memory_bytes": build_memory,
@@ -142,7 +149,6 @@ def _speeds(
     from qdbg.runtime.bench import checking, generating, rates, reading
 
     traces = [tokens[:count] for count in effort.trace]
-    checking(sparse, ids, traces[1])()  # compiled here, not while it is timed
     stage("verify, sparse and stock in turns")
     few = max(1, effort.rounds // 5)
     checked = {"sparse": checking(sparse, ids, traces[0]), "stock": checking(stock, ids, traces[1])}
@@ -156,6 +162,18 @@ def _speeds(
         "stock": generating(stock, ids, len(tokens), passes[1]),
     }
     return {"passes": rates(turns, effort.rounds), "prefill": prefill, "verify": verify}
+
+
+def _bound(sparse: SparseEngine, ids: list[int], passes: int, rate: float) -> dict[str, Any]:
+    """What a pass of `sparse` takes from memory, and what memory could give; rate: passes a second."""
+    from qdbg.runtime.bench import memory_bandwidth, weights_per_pass
+
+    size, bandwidth = weights_per_pass(sparse, ids, passes), memory_bandwidth()
+    return {
+        "weight_bytes_per_pass": round(size),
+        "memory_bytes_per_s": round(bandwidth),
+        "share": round(size * rate / bandwidth, 4),
+    }
 
 
 def speeds_as_json(speeds: dict[str, Any], memory: dict[str, int | None]) -> dict[str, Any]:
@@ -225,7 +243,7 @@ def print_report(report: dict[str, Any]) -> None:
     from rich.console import Console
     from rich.table import Table
 
-    from qdbg.cli.verify import WIDTH
+    from qdbg.cli.verify_report import WIDTH
 
     console = Console(width=None if sys.stdout.isatty() else WIDTH, highlight=False)
     about = report["machine"]
@@ -242,6 +260,8 @@ def print_report(report: dict[str, Any]) -> None:
         table.add_row(label, *found, f"{report['ratio'][kind]:,.0f}")
     memory = [_megabytes(report[name]["memory_bytes"]) for name in ("sparse", "stock")]
     table.add_row("peak memory", *memory, "")
+    bound = report["bound"]
+    table.add_row("weights read in a pass", f"{bound['weight_bytes_per_pass'] / 1e3:,.0f} kB", "", "")
     console.print(table)
     console.print()
     for line in figures(report):
@@ -261,7 +281,7 @@ def print_report(report: dict[str, Any]) -> None:
 def figures(report: dict[str, Any]) -> list[str]:
     """What is not a comparison, a sentence each."""
     checkpoint, tokens, growth = report["checkpoint"], report["tokens"], report["growth"]
-    paint = report["first_paint_s"]
+    paint, bound = report["first_paint_s"], report["bound"]
     kinds = ", ".join(f"{count:,} {kind}" for kind, count in tokens["kinds"].items())
     first, last = growth["points"][0]["tokens"], growth["points"][-1]["tokens"]
     return [
@@ -269,6 +289,9 @@ def figures(report: dict[str, Any]) -> list[str]:
         f"checkpoint: {_megabytes(checkpoint['bytes'])}, {checkpoint['nonzeros']:,} weights that are not 0, "
         f"{checkpoint['layers']} layers of {checkpoint['hidden']}; built in {report['build_s']:.1f} s "
         f"with {_megabytes(report['build_memory_bytes'])} of memory",
+        f"memory gives a thread {bound['memory_bytes_per_s'] / 1e9:.1f} GB a second; the weights that sparse "
+        f"reads take {bound['share']:.0%} of that, so "
+        + ("memory bounds it" if bound["share"] > MEMORY_BOUND else "its own instructions bound it"),
         f"growth: {1e6 * growth['slope']:,.0f} us of processor time a token, {first:,} to {last:,} tokens, "
         f"straight line with R^2 = {growth['r2']:.5f}",
         f"suite: {tokens['total']:,} tokens for {tokens['ptx_instructions']:,} PTX instructions, "

@@ -10,8 +10,17 @@ from typing import TYPE_CHECKING
 import click
 
 from qdbg.cli.failure import Failure, describe
-from qdbg.cli.options import engine_option, kernel_argument, launch_options, max_passes_option
-from qdbg.runtime.launch_options import LaunchOptions
+from qdbg.cli.options import (
+    DEFAULT_HISTORY,
+    engine_option,
+    history_option,
+    kernel_argument,
+    launch_options,
+    max_passes_option,
+    stock_options,
+)
+from qdbg.cli.progress import COMPILING
+from qdbg.runtime.launch_options import STOCK, LaunchOptions, StockOptions
 
 if TYPE_CHECKING:
     from qdbg.runtime.session import Session
@@ -24,8 +33,12 @@ Report = Callable[[str, "float | None"], None]
 @kernel_argument
 @launch_options
 @engine_option
+@stock_options
 @max_passes_option
-def debug(kernel: Path, launch: LaunchOptions, engine: str, max_passes: int) -> int:
+@history_option
+def debug(
+    kernel: Path, launch: LaunchOptions, engine: str, stock: StockOptions, max_passes: int, history_mb: int
+) -> int:
     """Open the debugger on a kernel."""
     if engine == "interpreter":
         raise Failure("the debugger steps a machine beside the interpreter; for the latter alone: qdbg run")
@@ -38,11 +51,17 @@ def debug(kernel: Path, launch: LaunchOptions, engine: str, max_passes: int) -> 
     from qdbg.ui import run_debugger
 
     language = "ptx" if kernel.suffix == ".ptx" else "cuda"
-    return run_debugger(opener(kernel, launch, engine, max_passes), kernel.name, lines, language, describe)
+    open_session = opener(kernel, launch, engine, max_passes, history_mb, stock)
+    return run_debugger(open_session, kernel.name, lines, language, describe)
 
 
 def opener(
-    kernel: Path, launch: LaunchOptions, engine_name: str, max_passes: int
+    kernel: Path,
+    launch: LaunchOptions,
+    engine_name: str,
+    max_passes: int,
+    history_mb: int = DEFAULT_HISTORY,
+    stock: StockOptions = STOCK,
 ) -> Callable[[Report], Session]:
     """What opens the session, in a thread of the debugger's."""
 
@@ -53,15 +72,18 @@ def opener(
         report(f"compiling {kernel.name}", None)
         prepared = launcher.prepare(kernel, launch, NANO)
         prepared.image  # noqa: B018  what cannot be lowered must fail before a checkpoint is built
-        compiled = " (compiled when it is first used: half a minute)" if engine_name == "sparse" else ""
-        report(f"opening the {engine_name} engine{compiled}", None)
+        report(f"opening the {engine_name} engine", None)
         engine, checkpoint = launcher.open_engine(
-            engine_name, NANO, lambda done, total: report("building the machine", done / total)
+            engine_name,
+            NANO,
+            lambda done, total: report("building the machine", done / total),
+            stock,
+            lambda done, total: report(COMPILING, done / total),
         )
         geometry = checkpoint.geometry if checkpoint else "no model"
         if checkpoint and checkpoint.note:
             geometry += " (the cached one was damaged: built again)"
-        session = launcher.open_session(prepared, engine, geometry, max_passes)
+        session = launcher.open_session(prepared, engine, geometry, max_passes, history_mb)
         session.start(lambda done, total: report("reading the prompt", done / total))
         return session
 

@@ -6,6 +6,7 @@ import json
 import os
 import sys
 import traceback
+from collections.abc import Iterable
 from enum import IntEnum
 
 import click
@@ -37,8 +38,17 @@ _STATUS = {
     ("qdbg.runtime.interpreter.errors", "Fault"): Exit.UNSUPPORTED,
     ("qdbg.runtime.interpreter.errors", "LimitReached"): Exit.UNSUPPORTED,
     ("qdbg.runtime.bench", "BenchError"): Exit.MISMATCH,
+    ("qdbg.runtime.gpu", "NoGpu"): Exit.UNSUPPORTED,
     ("qdbg.runtime.engine", "Interrupted"): Exit.INTERRUPTED,
 }
+
+
+def worst(statuses: Iterable[int]) -> Exit:
+    """What a command exits with that did several things: a mismatch counts most, then what could not be
+    run, then what is not supported.
+    """
+    found = set(statuses)
+    return next((s for s in (Exit.MISMATCH, Exit.USAGE, Exit.UNSUPPORTED) if s in found), Exit.OK)
 
 
 class Failure(Exception):

@@ -22,6 +22,7 @@ COMMANDS = {
     "build": "qdbg.cli.build:build",
     "verify": "qdbg.cli.verify:verify",
     "bench": "qdbg.cli.bench:bench",
+    "gpu-check": "qdbg.cli.gpu_check:gpu_check",
     "doctor": "qdbg.cli.doctor:doctor",
 }
 #: What the group itself understands; anything else that is not a subcommand opens the debugger.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -9,7 +10,7 @@ from typing import Any
 import click
 
 from qdbg.cli.failure import Failure
-from qdbg.runtime.launch_options import LaunchOptions
+from qdbg.runtime.launch_options import LaunchOptions, StockOptions
 
 #: What the debugger and `run` use when nobody says otherwise.
 DEFAULT_ENGINE = "sparse"
@@ -18,6 +19,8 @@ ENGINES = ("sparse", "stock", "interpreter")
 HIDDEN_ENGINES = ("emulator",)
 #: Enough for any kernel that a person waits for; an infinite loop still ends.
 DEFAULT_MAX_PASSES = 1_000_000
+#: Megabytes for the debugger's snapshots: a hundred thousand passes of a small kernel without a gap.
+DEFAULT_HISTORY = 256
 
 Command = Callable[..., Any]
 
@@ -84,6 +87,29 @@ def engine_option(command: Command) -> Command:
     return option(command)
 
 
+def stock_options(command: Command) -> Command:
+    """--device and --dtype, handed to a command that also takes --engine as `stock: StockOptions`."""
+
+    @functools.wraps(command)
+    def wrapped(*args: Any, engine: str, device: str | None, dtype: str | None, **kwargs: Any) -> Any:
+        given = {name: value for name, value in (("device", device), ("dtype", dtype)) if value is not None}
+        if given and engine != "stock":
+            raise Failure(f"--{next(iter(given))} is for --engine stock; {engine} has no choice of it")
+        return command(*args, engine=engine, stock=StockOptions(**given), **kwargs)
+
+    device = click.option(
+        "--device",
+        type=click.Choice(["cpu", "cuda", "mps"]),
+        help="Where --engine stock computes; cpu if not given.",
+    )
+    dtype = click.option(
+        "--dtype",
+        type=click.Choice(["float32", "bfloat16"]),
+        help="What --engine stock computes in; float32 if not given.",
+    )
+    return device(dtype(wrapped))
+
+
 def json_option(command: Command) -> Command:
     """--json."""
     return click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")(command)
@@ -98,6 +124,29 @@ def max_passes_option(command: Command) -> Command:
         default=DEFAULT_MAX_PASSES,
         show_default=True,
         help="Give up after this many forward passes (interpreter: PTX instructions).",
+    )
+    return option(command)
+
+
+def races_option(command: Command) -> Command:
+    """--races."""
+    option = click.option(
+        "--races",
+        is_flag=True,
+        help="With --engine interpreter: warn of accesses of two threads that nothing orders.",
+    )
+    return option(command)
+
+
+def history_option(command: Command) -> Command:
+    """--history-mb."""
+    option = click.option(
+        "--history-mb",
+        type=click.IntRange(min=0),
+        metavar="N",
+        default=DEFAULT_HISTORY,
+        show_default=True,
+        help="Memory for going back; 0 goes back from the start every time.",
     )
     return option(command)
 

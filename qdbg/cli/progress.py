@@ -17,22 +17,26 @@ if TYPE_CHECKING:
 
 #: Work shorter than this shows nothing, and a line is rewritten no more often.
 _PATIENCE = 0.3
+_WIDTH = 24
+#: What `runtime.sparse.native` does when it is used for the first time.
+COMPILING = "compiling the engine, once on this computer"
 
 
 @contextmanager
 def progress_line(what: str) -> Iterator[Progress]:
     """Hands out a `Progress` that rewrites one line, and clears it at the end; silent in a pipe."""
     shown = False
-    last = time.monotonic()
+    start = last = 0.0
 
     def show(done: int, total: int) -> None:
-        nonlocal shown, last
+        nonlocal shown, start, last
         now = time.monotonic()
+        if not start:
+            start = last = now
         if not sys.stderr.isatty() or now - last < _PATIENCE:
             return
         last, shown = now, True
-        share = f"{100 * done // total:3}%" if total else f"{done}"
-        sys.stderr.write(f"\r\x1b[K{what} {share}")
+        sys.stderr.write(f"\r\x1b[K{what} {share(done, total, now - start)}")
         sys.stderr.flush()
 
     try:
@@ -41,6 +45,15 @@ def progress_line(what: str) -> Iterator[Progress]:
         if shown:
             sys.stderr.write("\r\x1b[K")
             sys.stderr.flush()
+
+
+def share(done: int, total: int, elapsed: float) -> str:
+    """How far work is after so many seconds: a bar and the time left; a count where there is no total."""
+    if not total:
+        return f"{done:,}"
+    bar = "█" * (_WIDTH * done // total)
+    left = f", about {elapsed * (total - done) / done:,.0f} s left" if done else ""
+    return f"{bar:░<{_WIDTH}} {100 * done // total:3}%{left}"
 
 
 def tell_note(checkpoint: Checkpoint | None) -> None:

@@ -13,16 +13,27 @@ import click
 import numpy as np
 
 from qdbg.cli.failure import Exit, Failure
-from qdbg.cli.options import engine_option, json_option, kernel_argument, launch_options, max_passes_option
-from qdbg.cli.progress import progress_line, tell_note
+from qdbg.cli.options import (
+    engine_option,
+    json_option,
+    kernel_argument,
+    launch_options,
+    max_passes_option,
+    races_option,
+    stock_options,
+)
+from qdbg.cli.progress import COMPILING, progress_line, tell_note
 from qdbg.compiler.machine.config import MEMORY_BASE, NANO
-from qdbg.runtime.launch_options import LaunchOptions
+from qdbg.runtime.launch_options import LaunchOptions, StockOptions
 from qdbg.runtime.launcher import Prepared, open_engine, open_session, prepare
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from qdbg.cli.verdict import Verdict
+    from qdbg.runtime.checkpoints import Checkpoint
+    from qdbg.runtime.outcome import Outcome
+    from qdbg.runtime.session import Session
 
 #: What the interpreter has nothing to say about.
 _NO_MODEL = ("checkpoint_sha256", "layers", "hidden", "prompt_tokens", "tokens", "passes", "exact")
@@ -31,44 +42,71 @@ _NO_MODEL = ("checkpoint_sha256", "layers", "hidden", "prompt_tokens", "tokens",
 @click.command()
 @kernel_argument
 @launch_options
+@click.option("--all", "every", is_flag=True, help="Every launch of the file; on stock they are one batch.")
 @engine_option
+@stock_options
 @max_passes_option
+@races_option
 @json_option
-def run(kernel: Path, launch: LaunchOptions, engine: str, max_passes: int, as_json: bool) -> int:
+def run(
+    kernel: Path,
+    launch: LaunchOptions,
+    every: bool,
+    engine: str,
+    stock: StockOptions,
+    max_passes: int,
+    races: bool,
+    as_json: bool,
+) -> int:
     """Run one launch to its end, headless.
 
     Prints the arrays that it wrote; compares with the interpreter and with what the file expects.
     """
-    report, (sentence, status) = run_launch(kernel, launch, engine, max_passes)
+    if every and races:
+        raise Failure("--races works on one launch; give --launch N instead of --all")
+    if every:
+        from qdbg.cli.run_all import run_all
+
+        return run_all(kernel, launch, engine, stock, max_passes, as_json)
+    report, (sentence, status) = run_launch(kernel, launch, engine, stock, max_passes, races)
     if as_json:
         click.echo(json.dumps(report | ({"error": sentence} if sentence else {})))
     else:
         click.echo("\n".join(summary(report)))
     sys.stdout.flush()
+    for warning in report["warnings"]:
+        click.echo(f"qdbg: warning: {warning['message']}", err=True)
     if sentence:
         click.echo(f"qdbg: {sentence}", err=True)
     return status
 
 
 def run_launch(
-    kernel: Path, launch: LaunchOptions, engine: str, max_passes: int
+    kernel: Path,
+    launch: LaunchOptions,
+    engine: str,
+    stock: StockOptions,
+    max_passes: int,
+    races: bool = False,
 ) -> tuple[dict[str, Any], Verdict]:
     """The object that `run --json` prints, and what to say about it."""
-
     if engine == "interpreter":
-        return _interpret(prepare(kernel, launch, None), max_passes)
-    return _generate(prepare(kernel, launch, NANO), engine, max_passes)
+        return _interpret(prepare(kernel, launch, None), max_passes, races)
+    if races:
+        raise Failure(f"--races works on the PTX interpreter only, not on {engine}; add --engine interpreter")
+    return _generate(prepare(kernel, launch, NANO), engine, stock, max_passes)
 
 
-def _generate(prepared: Prepared, engine_name: str, max_passes: int) -> tuple[dict[str, Any], Verdict]:
+def _generate(
+    prepared: Prepared, engine_name: str, stock: StockOptions, max_passes: int
+) -> tuple[dict[str, Any], Verdict]:
     """Run the launch on the machine, in lock-step with the interpreter."""
-    from qdbg.cli.verdict import judge
     from qdbg.runtime import outcome
     from qdbg.runtime.control import Control
 
     config = prepared.image.config  # lowers: what the machine cannot run fails before a checkpoint is built
-    with progress_line("building the machine") as progress:
-        engine, checkpoint = open_engine(engine_name, config, progress)
+    with progress_line("building the machine") as building, progress_line(COMPILING) as compiling:
+        engine, checkpoint = open_engine(engine_name, config, building, stock, compiling)
     tell_note(checkpoint)
     session = open_session(prepared, engine, "", max_passes)
     with progress_line("forward pass") as progress:
@@ -81,23 +119,33 @@ def _generate(prepared: Prepared, engine_name: str, max_passes: int) -> tuple[di
             raise Failure(f"interrupted after {made:,} forward passes", Exit.INTERRUPTED) from None
         except outcome.PassLimit as limit:
             raise Failure(f"{prepared.source.path}: {limit}", Exit.UNSUPPORTED) from None
+    return generated(prepared, session, result, checkpoint)
+
+
+def generated(
+    prepared: Prepared, session: Session, result: Outcome, checkpoint: Checkpoint | None
+) -> tuple[dict[str, Any], Verdict]:
+    """The report on a launch that ran on the machine, while the engine still stands at its end."""
+    from qdbg.cli.verdict import judge
+    from qdbg.runtime import outcome
+
     model = {
         "checkpoint_sha256": checkpoint.sha256 if checkpoint else None,
         "layers": checkpoint.layers if checkpoint else None,
         "hidden": checkpoint.hidden if checkpoint else None,
     }
     report = {"kernel": prepared.kernel, **model, **outcome.report(session, result)}
-    return report, judge(prepared, result, session.trace, engine.state().memory)
+    return report, judge(prepared, result, session.trace, session.engine.state().memory)
 
 
-def _interpret(prepared: Prepared, limit: int) -> tuple[dict[str, Any], Verdict]:
+def _interpret(prepared: Prepared, limit: int, races: bool) -> tuple[dict[str, Any], Verdict]:
     """Run the launch on the interpreter alone; everything about a model is null."""
     from qdbg.cli.verdict import unexpected
     from qdbg.runtime.interpreter import Fault, Interpreter, LimitReached
     from qdbg.runtime.outcome import as_expected, outputs
     from qdbg.runtime.view import TrapReport
 
-    interpreter = Interpreter(prepared.source.ptx, prepared.bound)
+    interpreter = Interpreter(prepared.source.ptx, prepared.bound, races=races)
     fault: Fault | None = None
     start = time.perf_counter()
     try:
@@ -128,6 +176,8 @@ def _interpret(prepared: Prepared, limit: int) -> tuple[dict[str, Any], Verdict]
         "mismatches": [],
         "expected": as_expected(prepared.bound, memory) if trap is None else None,
         "trap": asdict(trap) if trap is not None else None,
+        "warnings": [asdict(finding) for finding in interpreter.findings],
+        "printed": [asdict(one) for one in interpreter.printed],
         "outputs": outputs(prepared.bound, memory),
     }
     if fault is not None:
@@ -144,8 +194,13 @@ def _words(image: NDArray[np.uint8]) -> NDArray[np.uint32]:
 
 
 def summary(report: dict[str, Any]) -> list[str]:
-    """A report for a person: the arrays, then a line of figures."""
-    lines = [f"{name} = {o['dtype']}{json.dumps(o['data'])}" for name, o in report["outputs"].items()]
+    """A report for a person: what the kernel printed, the arrays, then a line of figures."""
+    lines = [
+        f"block {tuple(one['block'])}, thread {tuple(one['thread'])}: {line}"
+        for one in report.get("printed", ())
+        for line in one["text"].splitlines()
+    ]
+    lines += [f"{name} = {o['dtype']}{json.dumps(o['data'])}" for name, o in report["outputs"].items()]
     figures = [f"{report['ptx_instructions']:,} PTX instructions"]
     if report["tokens"] is not None:
         figures.append(f"{report['tokens']:,} tokens after a prompt of {report['prompt_tokens']:,}")

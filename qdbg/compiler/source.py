@@ -83,14 +83,30 @@ def load_module(path: Path, opt: int = 3) -> Source:
     if not module.kernels:
         cure = "a template needs an explicit instantiation" if written else "write a __global__ function"
         raise SourceError(f"{path}: there is no kernel in this file; {cure}")
+    return _source(path, text, module, None if path.suffix == ".ptx" else opt, written)
+
+
+def ptx_source(text: str, path: str = "<ptx>") -> Source:
+    """PTX text that lies in no file; `path` is what messages call it.
+
+    Raises:
+        PtxError: for PTX that cannot be read.
+    """
+    return _source(Path(path), text, parse(text, path), None, [])
+
+
+def _source(
+    path: Path, text: str, module: Module, opt: int | None, written: list[tuple[str, tuple[str | None, ...]]]
+) -> Source:
+    """`opt` is None for PTX; `written`: the kernels that CUDA text declares."""
     return Source(
         path=path,
-        cuda_lines=tuple(text.removesuffix("\n").split("\n")) if path.suffix != ".ptx" else None,
+        cuda_lines=None if opt is None else tuple(text.removesuffix("\n").split("\n")),
         ptx=module,
         parameter_names={kernel.name: _parameter_names(kernel, written) for kernel in module.kernels},
         text=text,
         display_names={kernel.name: display_name(kernel.name) for kernel in module.kernels},
-        opt=0 if path.suffix == ".ptx" else opt,
+        opt=opt or 0,
     )
 
 

@@ -7,6 +7,7 @@ and what counts is the ratio.
 
 from __future__ import annotations
 
+import math
 import os
 import platform
 import re
@@ -31,6 +32,7 @@ from qdbg.runtime.workers import Died, Done, spread
 
 if TYPE_CHECKING:
     from qdbg.runtime.engine import Engine
+    from qdbg.runtime.sparse.engine import SparseEngine
     from qdbg.runtime.suite import Verifier
 
 #: A loop of two instructions of arithmetic in four lanes; its argument `n` sets how long it runs.
@@ -137,6 +139,26 @@ def checking(engine: Verifier, ids: Sequence[int], trace: Sequence[int]) -> Call
         return (len(ids) + len(trace) - 1) / seconds
 
     return turn
+
+
+def weights_per_pass(engine: SparseEngine, ids: Sequence[int], passes: int) -> float:
+    """Bytes of weights that a pass of a launch reads, on average."""
+    engine.prefill(ids)
+    before = engine.model.weights_read
+    for _ in range(passes):
+        engine.step()
+    return (engine.model.weights_read - before) / passes
+
+
+def memory_bandwidth(size: int = 1 << 28, rounds: int = 5) -> float:
+    """Bytes a second that one thread gets through memory: the best of copying so many to and fro."""
+    source, target = np.ones(size, np.uint8), np.zeros(size, np.uint8)
+    best = math.inf
+    for _ in range(rounds):
+        begin = time.perf_counter()
+        np.copyto(target, source)
+        best = min(best, time.perf_counter() - begin)
+    return 2 * size / best
 
 
 def growth(

@@ -75,6 +75,12 @@ class Breakpoints:
             self._all[index] = found = replace(found, hits=found.hits + 1)
         return found
 
+    def withdraw(self, number: int) -> None:
+        """Take a hit of a breakpoint back; it may be gone."""
+        for index, found in self._all.items():
+            if found.number == number:
+                self._all[index] = replace(found, hits=found.hits - 1)
+
     def _toggle(self, index: int, cuda_line: int | None) -> Breakpoint | None:
         if self._all.pop(index, None):
             return None

@@ -128,8 +128,28 @@ def _finish(session: Session, argument: str, control: Control) -> str:
     return session.finish_block(control)
 
 
+def _reverse_step(session: Session, argument: str, control: Control) -> str:
+    return session.reverse_step(_count(argument), control)
+
+
+def _reverse_next(session: Session, argument: str, control: Control) -> str:
+    return session.reverse_line(_count(argument), control)
+
+
+def _reverse_pass(session: Session, argument: str, control: Control) -> str:
+    return session.reverse_forwards(_count(argument), control)
+
+
+def _reverse_continue(session: Session, argument: str, control: Control) -> str:
+    return session.reverse_proceed(control)
+
+
 def _back(session: Session, argument: str, control: Control) -> str:
-    return session.back(_count(argument))
+    return session.back(_count(argument), control)
+
+
+def _history(session: Session, argument: str, control: Control) -> str:
+    return session.keep_history(_number(argument, "a number of megabytes") if argument else None)
 
 
 def _restart(session: Session, argument: str, control: Control) -> str:
@@ -181,7 +201,12 @@ SESSION_COMMANDS: tuple[Command[Session], ...] = (
     Command("continue", "", "to a breakpoint, mismatch or end", _continue, ("c", "f5"), ("c",), runnable),
     Command("until", "LINE", "run to a line: 24, cu:6", _until, (), ("u",), runnable),
     Command("finish", "", "to the end of the block", _finish, ("f",), ("f",), runnable),
-    Command("back", "[N]", "to the stop before", _back, ("S",), ("S",)),
+    Command("reverse-step", "[N]", "back a PTX instruction", _reverse_step, ("S",), ("S", "rs")),
+    Command("reverse-next", "[N]", "back to a CUDA line's start", _reverse_next, ("N",), ("N", "rn")),
+    Command("reverse-pass", "[N]", "back a forward pass", _reverse_pass, ("comma",), (",", "rp")),
+    Command("reverse-continue", "", "back to a breakpoint", _reverse_continue, ("C",), ("C", "rc")),
+    Command("back", "[N]", "to the stop before", _back, ("backspace",), ()),
+    Command("history", "[MB]", "memory for going back, and its use", _history),
     Command("restart", "", "back to the start of the launch", _restart, ("r",), ("r", "run")),
     Command("break", "[LINE]", "set or remove a breakpoint: 24, cu:6", _break, (), ("b",), opened, True),
     Command("delete", "", "remove every breakpoint", _delete, (), ("d",), opened, True),

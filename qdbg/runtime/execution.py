@@ -1,15 +1,13 @@
 """A launch in progress: the engine, what its tokens mean, and the interpreter in step with it.
 
 `Execution` knows how to go on by a pass or by a PTX instruction, why the machine stopped, and how to
-return to an earlier moment.  What a person may ask for is in `session`.
+return to an earlier place.  What a person may ask for is in `session`.
 """
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import numpy as np
 
@@ -19,9 +17,11 @@ from qdbg.compiler.machine.vocabulary import Vocabulary
 from qdbg.runtime.control import Control, Glimpse
 from qdbg.runtime.correspondence import Correspondence
 from qdbg.runtime.engine import Engine, Progress
+from qdbg.runtime.history import History, Moment
 from qdbg.runtime.interpreter import Interpreter
 from qdbg.runtime.launch import BoundLaunch
 from qdbg.runtime.lockstep import Lockstep
+from qdbg.runtime.log import Log, Place
 from qdbg.runtime.trace import Event, Trace, TraceError
 from qdbg.runtime.view import Mismatch, State, TrapReport, thread_index
 
@@ -29,26 +29,11 @@ from qdbg.runtime.view import Mismatch, State, TrapReport, thread_index
 RECENT = 400
 
 
-@dataclass(frozen=True)
-class Moment:
-    """Everything that is needed to return here."""
-
-    engine: Any
-    lockstep: Any
-    trace: Trace
-    recent: tuple[Event, ...]
-    seen: dict[str, dict[int, int]]
-    tokens: int
-    held: int | None
-    state: State
-    status: str
-
-
 class Execution:
     """Call `begin` first.
 
     state, status: what the launch is doing and why it stopped; tokens: every generated id; recent: the
-    newest of them as events; seen: PTX register -> lane -> its last result.
+    newest of them as events; seen: PTX register -> lane -> its last result; history, log: the past.
     """
 
     def __init__(
@@ -59,6 +44,7 @@ class Execution:
         interpreter: Interpreter,
         vocabulary: Vocabulary,
         pass_limit: int,
+        history: History,
     ):
         self.bound, self.kernel = bound, bound.kernel
         self.engine, self.pass_limit = engine, pass_limit
@@ -67,8 +53,11 @@ class Execution:
         self.trace = Trace(program, vocabulary, bound.threads)
         self.tokens: list[int] = []
         self.recent: deque[Event] = deque(maxlen=RECENT)
-        self.seen: dict[str, dict[int, int]] = {}
+        self.seen: dict[str, Mapping[int, int]] = {}
+        self.history, self.log = history, Log(self.map.path)
         self.state, self.status = State.READY, "at the start"
+        self._skips = 0  # free PTX instructions stepped over since the newest pass
+        self._completed = -1  # PTX instructions that were done at the last stand
         self._told: Mismatch | None = None  # the mismatch that has stopped the machine already
         self._held: int | None = None  # a token that the engine made and nobody looked at yet
 
@@ -79,8 +68,15 @@ class Execution:
         stop stands in front of that instruction.
         """
         self._held = self.engine.prefill(prompt, progress)
+        self._stand()
+        self.history.keep(self._moment())
 
     # -- where it is ----------------------------------------------------------------------------------
+
+    @property
+    def place(self) -> Place:
+        """Where it is, counted from the start."""
+        return Place(len(self.tokens), self._skips)
 
     @property
     def ended(self) -> bool:
@@ -136,12 +132,7 @@ class Execution:
     def run(self, operation: Callable[[], object], status: str) -> None:
         """Carry an operation out between two stops; `status` is why it stops if nothing else says."""
         self.state, self.status = State.RUNNING, status
-        try:
-            operation()
-        except TraceError as error:
-            self.lockstep.report(len(self.tokens), str(error))
-            self._told = self.mismatch
-            self.stop(State.MISMATCH, "mismatch")
+        operation()
         if self.state is State.RUNNING:
             self.state = State.STOPPED
 
@@ -163,6 +154,8 @@ class Execution:
     def skip(self, index: int) -> None:
         """Step over a free PTX instruction."""
         self.lockstep.skip(index, self.trace.lanes)
+        self._skips += 1
+        self.log.skip(len(self.tokens))
 
     def anchored(self, control: Control) -> bool:
         """Passes up to the end of the PTX instruction at hand, and on to the next one's start."""
@@ -180,11 +173,26 @@ class Execution:
         if len(self.tokens) >= self.pass_limit:
             self.stop(State.STOPPED, f"pass limit of {self.pass_limit:,} reached")
             return False
+        if not self._pass():
+            self._told = self.mismatch
+            self.stop(State.MISMATCH, "mismatch")
+            return False
+        control.progress(Glimpse(len(self.tokens), self.lockstep.issued))
+        return self._goes_on()
+
+    def _pass(self) -> bool:
+        """Make one forward pass and follow it; False if its token makes no sense."""
+        if self.history.due(len(self.tokens)):
+            self.history.keep(self._moment())
         token = self.engine.step() if self._held is None else self._held
-        self._held = None
+        self._held, self._skips = None, 0
         self.tokens.append(token)
         lanes, uniform = self.trace.lanes, self.trace.instruction.uniform
-        event = self.trace.feed(token, self.engine.margin())
+        try:
+            event = self.trace.feed(token, self.engine.margin())
+        except TraceError as error:
+            self.lockstep.report(len(self.tokens), str(error))
+            return False
         self.recent.append(event)
         if event.register is not None and event.value is not None:
             # A uniform result is every lane's that is there, which the interpreter knows.
@@ -198,13 +206,22 @@ class Execution:
                 self._see(event, np.flatnonzero(there).tolist())
             if not self.trace.ended and not self.between:
                 self.lockstep.enter(self.trace.block, event.number)
-        control.progress(Glimpse(len(self.tokens), self.lockstep.issued))
-        return self._goes_on()
+                self._stand()
+        return True
+
+    def _stand(self) -> None:
+        """Log that the machine stands in front of another PTX instruction, if it does."""
+        at = self.position()
+        if at is not None and self.lockstep.completed > self._completed:
+            self._completed = self.lockstep.completed
+            self.log.stand(len(self.tokens), *at)
 
     def _see(self, event: Event, lanes: Iterable[int]) -> None:
         """Note the result that lanes have now."""
         if event.register is not None and event.value is not None:
-            self.seen.setdefault(event.register, {}).update(dict.fromkeys(lanes, event.value))
+            # Not in place: moments share what they have in common.
+            before = self.seen.get(event.register, {})
+            self.seen[event.register] = {**before, **dict.fromkeys(lanes, event.value)}
 
     def _goes_on(self) -> bool:
         """Whether the machine may go on; else notes why not."""
@@ -227,23 +244,48 @@ class Execution:
         if self.mismatch is not None:
             self.status = "ended, not exact"
 
-    # -- history --------------------------------------------------------------------------------------
+    # -- going back -----------------------------------------------------------------------------------
 
-    def moment(self) -> Moment:
+    def travel(self, place: Place, control: Control) -> bool:
+        """Be at an earlier place; what came behind it is forgotten.
+
+        False when that was interrupted: then it is somewhere before.
+        """
+        moment = self.history.rewind(place)
+        self._be_at(moment)
+        self.state = State.RUNNING
+        while (here := len(self.tokens)) < place.passes and not control.cancelled():
+            for _ in range(self.log.skips(here) - self._skips):
+                self._skip_again()
+            self._pass()
+            control.progress(Glimpse(len(self.tokens), self.lockstep.issued))
+        arrived = len(self.tokens) == place.passes
+        self.log.truncate(self.place)
+        while arrived and self._skips < place.skips:
+            self._skip_again()
+            self.log.skip(place.passes)
+        self._told = self.mismatch
+        return arrived
+
+    def _skip_again(self) -> None:
+        at = self.position()
+        assert at is not None
+        self.lockstep.skip(at[0], self.trace.lanes)
+        self._skips += 1
+
+    def _moment(self) -> Moment:
         """Here and now."""
-        seen = {name: dict(lanes) for name, lanes in self.seen.items()}
         return Moment(
-            self.engine.snapshot(), self.lockstep.snapshot(), self.trace.copy(), tuple(self.recent), seen,
-            len(self.tokens), self._held, self.state, self.status,
+            self.place, self.engine.snapshot(), self.lockstep.snapshot(), self.trace.copy(),
+            tuple(self.recent), dict(self.seen), self._completed, self._held,
         )  # fmt: skip
 
-    def return_to(self, moment: Moment) -> None:
+    def _be_at(self, moment: Moment) -> None:
         """Be where `moment` was taken; it stays valid."""
         self.engine.restore(moment.engine)
         self.lockstep.restore(moment.lockstep)
         self.trace = moment.trace.copy()
         self.recent = deque(moment.recent, maxlen=RECENT)
-        self.seen = {name: dict(lanes) for name, lanes in moment.seen.items()}
-        del self.tokens[moment.tokens :]
-        self._held, self.state, self.status = moment.held, moment.state, moment.status
-        self._told = self.mismatch
+        self.seen = dict(moment.seen)
+        del self.tokens[moment.place.passes :]
+        self._skips, self._completed, self._held = moment.place.skips, moment.completed, moment.held

@@ -27,6 +27,7 @@ __all__ = [
     "Launch",
     "LaunchError",
     "bind",
+    "kernel_of",
     "launch_for",
     "parse_launches",
     "with_overrides",
@@ -121,7 +122,7 @@ def bind(
     `max_threads` a block and `memory_bytes` are the machine's limits; None where only the interpreter
     runs.  Raises `LaunchError`.
     """
-    kernel = _kernel(source, launch)
+    kernel = kernel_of(source, launch)
     if "external" in kernel.directives:
         where = f"{source.ptx.path}:{kernel.line}"
         raise LaunchError(where, f"{kernel.name} is only declared here; give the file that defines it")
@@ -170,7 +171,8 @@ def _called(source: Source, name: str) -> list[Function]:
     return [f for shown, f in _names(source) if wanted in (_SPACES.sub(r"\1", shown), f.name)]
 
 
-def _kernel(source: Source, launch: Launch) -> Function:
+def kernel_of(source: Source, launch: Launch) -> Function:
+    """The kernel that a launch names, or the file's only one.  Raises `LaunchError`."""
     named = _names(source)
     where = launch.origin if launch.written else str(source.path)
     if not named:

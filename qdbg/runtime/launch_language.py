@@ -17,7 +17,7 @@ from dataclasses import dataclass, replace
 from typing import TypeVar
 
 from qdbg.runtime.launch_scanner import NAME, Dim3, LaunchError, Scanner, dim3
-from qdbg.runtime.values import ArraySpec, Scalar
+from qdbg.runtime.values import ArrayData, ArraySpec, Scalar
 
 _T = TypeVar("_T")
 
@@ -33,7 +33,7 @@ class Argument:
     """`name = value`, or a value alone (`name` None).  `origin` is `file:line` or `--arg name`."""
 
     name: str | None
-    value: Scalar | ArraySpec
+    value: Scalar | ArraySpec | ArrayData
     origin: str
 
 

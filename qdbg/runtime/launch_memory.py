@@ -33,6 +33,8 @@ from qdbg.runtime.launch_scanner import LaunchError
 BASE = MEMORY_BASE
 _ALIGN = 16
 _GAP = 4
+#: Where device functions lie, one every `_ALIGN` bytes: behind any memory that a launch can have.
+_FUNCTIONS = 1 << 31
 _WORD = 4
 _NUMPY_TYPES = {
     **{f"{kind}{bits}": f"<u{bits // 8}" for kind in "bu" for bits in (8, 16, 32, 64)},
@@ -76,7 +78,10 @@ class Layout:
     end: int = BASE
 
     def place(self, name: str, data: NDArray[np.generic], space: Space = "global") -> Allocation:
-        """Put an array at the next free address."""
+        """Put an array at the next free address; one that has its place already keeps it."""
+        for known in self.allocations:
+            if known.data is data:
+                return known
         allocation = Allocation(name, self.end, data, space)
         self.allocations.append(allocation)
         self.end = _round_up(allocation.allocated_end + _GAP, _ALIGN)
@@ -87,9 +92,10 @@ class Layout:
 
         Raises LaunchError for one of more than `limit` bytes.
         """
-        reached = _reachable(module, kernel)
+        reached = reachable(module, kernel)
+        addresses = function_addresses(module)
         contents: list[tuple[Variable, NDArray[np.uint8]]] = []
-        for variable in module.variables:
+        for variable in (*module.variables, *(v for f in module.functions for v in f.variables)):
             if variable.space not in ("global", "const") or variable.name not in reached:
                 continue
             check_size(module, variable, 1, limit)
@@ -102,7 +108,14 @@ class Layout:
             contents.append((variable, content))
         for variable, content in contents:
             for relocation in variable.relocations:
-                address = self.symbols.get(relocation.symbol, 0) + relocation.addend
+                address = self.symbols.get(relocation.symbol, addresses.get(relocation.symbol))
+                if address is None:
+                    raise LaunchError(
+                        f"{module.path}:{variable.line}",
+                        f"the initialiser of {variable.name} takes the address of {relocation.symbol}, which "
+                        "is neither a global nor a const variable nor a device function; use one of these",
+                    )
+                address = (address + relocation.addend) % (1 << 64)
                 encoded = np.frombuffer(address.to_bytes(8, "little"), np.uint8)[: relocation.size]
                 content[relocation.offset : relocation.offset + relocation.size] = encoded
 
@@ -116,7 +129,7 @@ class Layout:
         scopes = [module.variables, kernel.variables]
         scopes += [f.variables for f in module.functions if not f.is_entry]
         shared = [v for scope in scopes for v in scope if v.space == "shared"]
-        reached = _reachable(module, kernel)
+        reached = reachable(module, kernel)
         size = 0
         for variable in shared:
             wanted = variable.name in reached or variable in kernel.variables
@@ -156,21 +169,32 @@ def _round_up(value: int, multiple: int) -> int:
     return -(-value // multiple) * multiple
 
 
-def _reachable(module: Module, kernel: Function) -> set[str]:
-    """Names of the symbols that the kernel, a device function, or a reachable initialiser mentions."""
-    names: set[str] = set()
-    for function in (kernel, *(f for f in module.functions if not f.is_entry)):
-        for instruction in function.body:
-            names.update(_symbols(instruction.operands))
-    variables = {v.name: v for v in module.variables}
+def function_addresses(module: Module) -> dict[str, int]:
+    """Addresses of the device functions, for indirect calls; nothing can be loaded there."""
+    functions = [f.name for f in module.functions if not f.is_entry]
+    return {name: _FUNCTIONS + _ALIGN * number for number, name in enumerate(functions)}
+
+
+def reachable(module: Module, kernel: Function) -> set[str]:
+    """Names of the symbols that the kernel, a function that it may call, or an initialiser mentions."""
+    functions = {f.name: f for f in module.functions if not f.is_entry}
+    local = (v for f in module.functions for v in f.variables)
+    variables = {v.name: v for v in (*module.variables, *local)}
+    names = set(_mentioned(kernel))
     pending = list(names)
     while pending:
-        variable = variables.get(pending.pop())
-        for relocation in variable.relocations if variable else ():
-            if relocation.symbol not in names:
-                names.add(relocation.symbol)
-                pending.append(relocation.symbol)
+        name = pending.pop()
+        found = set(_mentioned(functions[name])) if name in functions else set()
+        if name in variables:
+            found |= {relocation.symbol for relocation in variables[name].relocations}
+        pending += found - names
+        names |= found
     return names
+
+
+def _mentioned(function: Function) -> Iterator[str]:
+    for instruction in function.body:
+        yield from _symbols(instruction.operands)
 
 
 def _symbols(operands: Iterable[Operand | None]) -> Iterator[str]:

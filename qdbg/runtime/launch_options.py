@@ -21,3 +21,15 @@ class LaunchOptions:
     shared: int | None = None
     arguments: tuple[tuple[str, str], ...] = ()
     opt: int = 3
+
+
+@dataclass(frozen=True)
+class StockOptions:
+    """Where and how `stock` computes.  device: cpu, cuda or mps; dtype: float32 or bfloat16."""
+
+    device: str = "cpu"
+    dtype: str = "float32"
+
+
+#: What `stock` does when nobody says otherwise.
+STOCK = StockOptions()

@@ -25,7 +25,7 @@ from qdbg.runtime.launch import (
     parse_launches,
     with_overrides,
 )
-from qdbg.runtime.launch_options import LaunchOptions
+from qdbg.runtime.launch_options import STOCK, LaunchOptions, StockOptions
 
 if TYPE_CHECKING:
     from qdbg.compiler.source import Source
@@ -113,12 +113,18 @@ def prepare(path: Path, options: LaunchOptions, config: MachineConfig | None = N
 
 
 def open_engine(
-    name: str, config: MachineConfig, progress: Progress | None = None
+    name: str,
+    config: MachineConfig,
+    progress: Progress | None = None,
+    stock: StockOptions = STOCK,
+    compiling: Progress | None = None,
 ) -> tuple[Engine, Checkpoint | None]:
     """The engine with this name for a machine, and the checkpoint that it runs (built if need be).
 
     `sparse` skips the checkpoint's zeros, `stock` is transformers; `emulator` is the architecture
-    without a model, which tests use.
+    without a model, which tests use.  `stock` says where and how the engine of that name computes.
+
+    progress: of building the checkpoint; compiling: of compiling `sparse`, once on every computer.
     """
     if name == "emulator":
         from qdbg.runtime.emulator import Emulator
@@ -130,14 +136,22 @@ def open_engine(
     if name == "stock":
         from qdbg.runtime.stock import StockEngine
 
-        return StockEngine(checkpoint.path), checkpoint
+        return StockEngine(checkpoint.path, stock.dtype, stock.device), checkpoint
+    from qdbg.runtime.sparse import native
     from qdbg.runtime.sparse.engine import SparseEngine
 
+    native.entry("feed", compiling)
     return SparseEngine(checkpoint.path), checkpoint
 
 
-def open_session(prepared: Prepared, engine: Engine, geometry: str, pass_limit: int) -> Session:
-    """A session on a launch, not started yet; `geometry` is the checkpoint in a few words."""
+def open_session(
+    prepared: Prepared, engine: Engine, geometry: str, pass_limit: int, history: int = 0
+) -> Session:
+    """A session on a launch, not started yet.
+
+    geometry: the checkpoint in a few words; history: megabytes for snapshots, 0 where nobody will go back.
+    """
+    from qdbg.runtime.history import History
     from qdbg.runtime.interpreter import Interpreter
     from qdbg.runtime.session import Session
 
@@ -155,6 +169,7 @@ def open_session(prepared: Prepared, engine: Engine, geometry: str, pass_limit: 
         prepared.title,
         geometry,
         pass_limit,
+        History(history << 20),
     )
 
 

@@ -36,12 +36,12 @@ def stated(text: str, path: str) -> frozenset[str]:
 
 
 def missing(text: str, path: str, launch: Launch, config: MachineConfig) -> tuple[str, ...]:
-    """What a launch of a file needs beyond the machine, e.g. ("E", "K", "blocks of 64 threads").
+    """What a launch of a file needs beyond the machine, e.g. ("E", "blocks of more than 32 threads").
 
     Raises LaunchError as `stated` does.
     """
     needs = stated(text, path)
     lacking = sorted(needs - SUPPORTED)
     if needs and launch.threads > config.lanes:
-        lacking.append(f"blocks of {launch.threads} threads")
+        lacking.append(f"blocks of more than {config.lanes} threads")
     return tuple(lacking)

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from qdbg.compiler.machine.config import MEMORY_BASE
 from qdbg.runtime.control import ALONE, Control
 from qdbg.runtime.engine import Interrupted
-from qdbg.runtime.interpreter import Fault, Interpreter, LimitReached, Unsupported
+from qdbg.runtime.interpreter import Fault, Finding, Interpreter, LimitReached, Unsupported
 from qdbg.runtime.view import Mismatch, State, TrapReport
 
 if TYPE_CHECKING:
@@ -40,8 +40,8 @@ class Outcome:
     """How a launch ended.
 
     exact: machine and interpreter agreed everywhere; expected: the file's expectations are met, None
-    where it states none or the kernel trapped; outputs: as `outputs` gives them; ptx_instructions: what
-    `issued` counts.
+    where it states none or the kernel trapped; outputs: as `outputs` gives them; ptx_instructions and
+    warnings: what the interpreter has counted and found when it ran `alone`.
     """
 
     exact: bool
@@ -51,6 +51,7 @@ class Outcome:
     outputs: dict[str, Any]
     tokens: int
     ptx_instructions: int
+    warnings: tuple[Finding, ...]
     seconds: float
 
     @property
@@ -69,12 +70,17 @@ def run(session: Session, control: Control = ALONE) -> Outcome:
     start = time.perf_counter()
     session.breakpoints.clear()
     session.proceed(control)
-    seconds = time.perf_counter() - start
+    if session.state is State.STOPPED and control.cancelled():
+        raise Interrupted("interrupted")
+    return conclude(session, time.perf_counter() - start)
+
+
+def conclude(session: Session, seconds: float) -> Outcome:
+    """How a session ended whose engine still stands there.  Raises PassLimit if it did not end."""
     if session.state is State.STOPPED:
-        if control.cancelled():
-            raise Interrupted("interrupted")
         raise PassLimit(session.pass_limit)
     memory = session.engine.state().memory
+    interpreter = alone(session)
     return Outcome(
         exact=session.mismatch is None,
         mismatch=session.mismatch,
@@ -82,21 +88,21 @@ def run(session: Session, control: Control = ALONE) -> Outcome:
         trap=session.trap(),
         outputs=outputs(session.bound, memory),
         tokens=len(session.tokens),
-        ptx_instructions=issued(session),
+        ptx_instructions=interpreter.instructions,
+        warnings=interpreter.findings,
         seconds=seconds,
     )
 
 
-def issued(session: Session) -> int:
-    """PTX instructions that the interpreter issues a warp when it runs the launch alone.
+def alone(session: Session) -> Interpreter:
+    """The interpreter after it ran the launch alone, up to a fault or to the session's pass limit.
 
-    In step with a machine it regroups lanes as that machine does; this number is the launch's own.  It
-    counts up to a fault, or to the session's pass limit.
+    In step with a machine it regroups lanes as that machine does; what it counts alone is the launch's own.
     """
     interpreter = Interpreter(session.source.ptx, session.bound)
     with suppress(Fault, Unsupported, LimitReached):
         interpreter.run(session.pass_limit)
-    return interpreter.instructions
+    return interpreter
 
 
 def report(session: Session, outcome: Outcome) -> dict[str, Any]:
@@ -115,6 +121,7 @@ def report(session: Session, outcome: Outcome) -> dict[str, Any]:
         "mismatches": [asdict(outcome.mismatch)] if outcome.mismatch else [],
         "expected": outcome.expected,
         "trap": asdict(outcome.trap) if outcome.trap else None,
+        "warnings": [asdict(finding) for finding in outcome.warnings],
         "outputs": outcome.outputs,
     }
 

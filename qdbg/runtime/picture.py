@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
 #: Tokens in a view.
 SHOWN = 200
+#: What was shown last: PTX register -> value by lane, and memory.
+Marks = tuple[dict[str, list[int | None]], NDArray[np.uint32] | None]
 
 
 class Painter:
@@ -35,9 +37,15 @@ class Painter:
         self._before: dict[str, list[int | None]] = {}
         self._memory_before: NDArray[np.uint32] | None = None
 
-    def forget(self) -> None:
-        """Nothing counts as changed at the next stop."""
-        self._before, self._memory_before = {}, None
+    @property
+    def marks(self) -> Marks:
+        """What each lane showed when it was last stopped at."""
+        return dict(self._before), self._memory_before
+
+    def recall(self, marks: Marks | None) -> None:
+        """Tell changes from earlier marks; None: nothing counts as changed at the next stop."""
+        before, self._memory_before = marks if marks is not None else ({}, None)
+        self._before = dict(before)
 
     def paint(self) -> View:
         """The picture at this stop."""

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterable
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from itertools import islice
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -20,18 +21,31 @@ from qdbg.runtime.breakpoints import Breakpoints
 from qdbg.runtime.commands import CommandError
 from qdbg.runtime.control import ALONE, Control
 from qdbg.runtime.engine import Engine, Progress
-from qdbg.runtime.execution import Execution, Moment
+from qdbg.runtime.execution import Execution
+from qdbg.runtime.history import History
 from qdbg.runtime.interpreter import Interpreter
 from qdbg.runtime.launch import BoundLaunch
-from qdbg.runtime.picture import Painter
+from qdbg.runtime.log import Place
+from qdbg.runtime.picture import Marks, Painter
 from qdbg.runtime.view import State, View
 
 if TYPE_CHECKING:
     from qdbg.compiler.source import Source
 
 #: Stops that `back` can return to.
-HISTORY = 32
+STOPS = 256
 PASS_LIMIT = 10_000_000
+START = Place(0)
+
+
+@dataclass(frozen=True, eq=False)
+class Stop:
+    """A stop that lies behind: where, why, and what each lane showed up to it."""
+
+    place: Place
+    state: State
+    status: str
+    marks: Marks
 
 
 class Session(Execution):
@@ -54,11 +68,13 @@ class Session(Execution):
         title: str = "",
         geometry: str = "",
         pass_limit: int = PASS_LIMIT,
+        history: History | None = None,
     ):
         """prompt: the launch as token ids; title, geometry: launch and checkpoint in a few words;
-        pass_limit: forward passes after which a run stops.
+        pass_limit: forward passes after which a run stops; history: an empty one.
         """
-        super().__init__(bound, program, engine, interpreter, vocabulary, pass_limit)
+        history = History() if history is None else history
+        super().__init__(bound, program, engine, interpreter, vocabulary, pass_limit, history)
         self.source, self.program, self.config = source, program, config
         self.title, self.geometry = title, geometry
         self.prompt = list(prompt)
@@ -66,14 +82,13 @@ class Session(Execution):
         self.cuda_lines = source.cuda_lines
         self.breakpoints = Breakpoints(self.kernel, source.cuda_line)
         self.focus = 0
-        self._history: deque[Moment] = deque(maxlen=HISTORY)
-        self._first: Moment | None = None
+        self._stops: deque[Stop] = deque(maxlen=STOPS)
+        self._hits: list[tuple[Place, int]] = []  # where which breakpoint was hit
         self._painter = Painter(self)
 
     def start(self, progress: Progress | None = None) -> None:
         """Feed the prompt.  `progress` is called with (tokens done, tokens in all)."""
         self.begin(self.prompt, progress)
-        self._first = self.moment()
 
     def view(self) -> View:
         """The picture at this stop.  Reads the engine's state."""
@@ -126,27 +141,70 @@ class Session(Execution):
 
         return self._go(run)
 
-    def back(self, count: int = 1) -> str:
+    # -- going back -----------------------------------------------------------------------------------
+
+    def reverse_step(self, count: int = 1, control: Control = ALONE) -> str:
+        """Go back PTX instructions, in front of the newest one first."""
+        places = [place for place, _ in islice(self.log.earlier(self.place), count)]
+        return self._return(places[-1] if len(places) == count else START, "step back", control)
+
+    def reverse_forwards(self, count: int = 1, control: Control = ALONE) -> str:
+        """Take back single forward passes."""
+        passes = max(0, len(self.tokens) - count)
+        return self._return(Place(passes, self.log.skips(passes)), "pass back", control)
+
+    def reverse_line(self, count: int = 1, control: Control = ALONE) -> str:
+        """Go back to where this CUDA line (PTX line without CUDA) began, or the one before."""
+        places = list(islice(self.log.arrivals(self.place, self._line), count))
+        return self._return(places[-1] if len(places) == count else START, "line back", control)
+
+    def reverse_proceed(self, control: Control = ALONE) -> str:
+        """Go back to the last breakpoint that was come by, or to the start."""
+        for place, index in self.log.earlier(self.place):
+            if self.breakpoints.has(index):
+                return self._return(place, "back at a breakpoint", control)
+            if control.cancelled():
+                return "interrupted"
+        return self._return(START, "", control)
+
+    def back(self, count: int = 1, control: Control = ALONE) -> str:
         """Return to an earlier stop."""
-        if not self._history:
-            return "this is the earliest stop that is kept: r goes to the start"
-        for _ in range(min(count, len(self._history))):
-            moment = self._history.pop()
-        self.return_to(moment)
-        return ""
+        if not self._stops:
+            return "there is no stop before this one"
+        return self._return(self._stops[-min(count, len(self._stops))].place, "", control)
 
     def restart(self) -> str:
         """Return to the start of the launch."""
-        assert self._first is not None
-        self._history.clear()
-        self.return_to(self._first)
-        self._painter.forget()
+        self._return(START, "", ALONE)
         return "restarted"
+
+    def _return(self, place: Place, status: str, control: Control) -> str:
+        """Be at a place that is not behind here, as if the machine had never gone further."""
+        if place == self.place == START:
+            return "this is the start of the launch"
+        arrived = self.travel(place, control)
+        stop: Stop | None = None
+        while self._stops and self._stops[-1].place >= self.place:
+            stop = self._stops.pop()
+        self._painter.recall(self._stops[-1].marks if self._stops else None)
+        while self._hits and self._hits[-1][0] > self.place:
+            self.breakpoints.withdraw(self._hits.pop()[1])
+        if not arrived:
+            self.stop(State.STOPPED, "interrupted")
+        elif stop is not None and stop.place == place:
+            self.stop(stop.state, stop.status)
+        elif place == START:
+            self.stop(State.READY, "at the start")
+        else:
+            self.stop(State.STOPPED, status)
+        return ""
+
+    # -- inside a run ---------------------------------------------------------------------------------
 
     def _go(self, operation: Callable[[], object], status: str = "step") -> str:
         if self.ended:
             return f"the launch is over ({self.status})"
-        self._history.append(self.moment())
+        self._stops.append(Stop(self.place, self.state, self.status, self._painter.marks))
         self.run(operation, status)
         # What went wrong is looked at in the lane where it did.
         if self.state is State.TRAPPED and self.trace.trap is not None:
@@ -180,15 +238,18 @@ class Session(Execution):
         for index in path[: path.index(goal)]:
             self.skip(index)
         hit = self.breakpoints.hit(goal)
+        if hit is not None:
+            self._hits.append((self.place, hit.number))
         self.stop(State.STOPPED, f"breakpoint {hit.number}, hit {hit.hits}" if hit else "reached")
         return True
 
     def _source_line(self) -> int | None:
         """The line that `next` counts by."""
         at = self.position()
-        if at is None:
-            return None
-        instruction = self.kernel.body[at[0]]
+        return self._line(at[0]) if at is not None else None
+
+    def _line(self, index: int) -> int | None:
+        instruction = self.kernel.body[index]
         return instruction.line if self.cuda_lines is None else self.source.cuda_line(instruction)
 
     # -- breakpoints and focus --------------------------------------------------------------------------
@@ -215,6 +276,13 @@ class Session(Execution):
     def turn_warp(self, by: int) -> str:
         """Look at a neighbouring warp.  Raises CommandError: the machine's blocks are one warp each."""
         raise CommandError(f"the block's {self._threads} threads are one warp")
+
+    def keep_history(self, megabytes: int | None) -> str:
+        """Set the memory for snapshots (None: leave it), and say how much is used."""
+        if megabytes is not None:
+            self.history.budget = megabytes << 20
+        used, budget = self.history.used / 2**20, self.history.budget >> 20
+        return f"{len(self.history):,} snapshots in {used:.1f} of {budget:,} MB"
 
     def describe(self, name: str) -> str:
         """A register in every lane, or an array, as one line of text."""

@@ -6,21 +6,20 @@ Nothing here is special to the machine except the decoding of the state that a p
 from __future__ import annotations
 
 import copy
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from qdbg.runtime.batch import PREFILL, Batch, Row, leads, piece
 from qdbg.runtime.decode import Rows, StateDecoder
 from qdbg.runtime.engine import Progress, Wrong
 from qdbg.runtime.state import MachineState
 
 if TYPE_CHECKING:
     import torch
-
-#: Prompt tokens of one forward pass, so that a long prompt shows progress and can be interrupted.
-PREFILL = 256
 
 
 class EngineError(Exception):
@@ -30,15 +29,17 @@ class EngineError(Exception):
 class StockEngine:
     """`Qwen3_5ForCausalLM` with its own cache.
 
-    dtype: float32 or bfloat16; device: as torch names it; threads: of torch, which waits so busily
-    that two on two shared cores run 15 times slower than one.  Raises EngineError where the
-    checkpoint cannot be loaded or the device is not there.
+    dtype: float32 or bfloat16; device: cpu, cuda or mps; threads: of torch, which waits so busily that
+    two on two shared cores make single passes 15 times slower.  Raises EngineError where the checkpoint
+    cannot be loaded or the device is not there, and later on where the device lacks an operation.
     """
 
     name = "stock"
 
     def __init__(self, checkpoint: Path, dtype: str = "float32", device: str = "cpu", threads: int = 1):
         import torch
+
+        _check_device(device)
         import transformers
 
         torch.set_num_threads(threads)
@@ -51,12 +52,13 @@ class StockEngine:
             )
             self.model = model.to(device).eval()
         except (OSError, ValueError, RuntimeError) as error:
-            cause = str(error).splitlines()[0]
             raise EngineError(
-                f"cannot load {checkpoint} on {device}: {cause}; `qdbg doctor` says what works here"
+                f"cannot load {checkpoint} on {device}: {_first_line(error)}; "
+                "`qdbg doctor` says what works here"
             ) from error
         self.device = device
         self.decoder = StateDecoder(checkpoint)
+        self.padding: int = self.model.config.pad_token_id
         self.passes = 0
         self._token = 0
         self._logits: torch.Tensor | None = None
@@ -64,7 +66,7 @@ class StockEngine:
 
     def prefill(self, ids: Sequence[int], progress: Progress | None = None) -> int:
         """See `Engine`.  The prompt goes through the model in pieces of 256 tokens."""
-        self._cache = transformers_cache(self.model)
+        self._cache = self.empty_cache()
         self.passes = 0
         for start in range(0, len(ids), PREFILL):
             if progress is not None:
@@ -79,34 +81,48 @@ class StockEngine:
         self.passes += 1
         return self._token
 
+    def batch(self, prompts: Sequence[Sequence[int]]) -> list[Row]:
+        """An engine for each of several launches, which all go through the model together."""
+        return Batch(self, prompts).rows
+
     def verify(
         self, prompt: Sequence[int], trace: Sequence[int], progress: Progress | None = None
     ) -> Wrong | None:
         """Check every token of a proposed trace in chunked prefill; the first wrong one, or None."""
-        torch = self._torch
-        self._cache = transformers_cache(self.model)
-        tokens = [*prompt, *trace[:-1]]
-        first = len(prompt) - 1
-        for start in range(0, len(tokens), PREFILL):
+        return self.verify_batch([(prompt, trace)], progress)[0]
+
+    def verify_batch(
+        self, launches: Sequence[tuple[Sequence[int], Sequence[int]]], progress: Progress | None = None
+    ) -> list[Wrong | None]:
+        """`verify` for several (prompt, trace), as one batch.  Progress counts tokens of all of them.
+
+        All rows begin together and each leaves the batch when it is over.  So only a row's last piece is
+        padded, behind its end, where nothing looks any more; no mask is needed.
+        """
+        texts = [[*prompt, *trace[:-1]] for prompt, trace in launches]
+        found: list[Wrong | None] = [None] * len(launches)
+        cache, rows, start, read = self.empty_cache(), list(range(len(texts))), 0, 0
+        while rows:
             if progress is not None:
-                progress(start, len(tokens))
-            piece = tokens[start : start + PREFILL]
-            with torch.inference_mode():
-                ids = torch.tensor([piece], device=self.device)
-                output = self.model(ids, cache=self._cache, use_cache=True)
-                found = output.logits[0].argmax(-1).tolist()
-            for offset in range(max(0, first - start), len(piece)):
-                index = start + offset - first
-                if found[offset] != trace[index]:
-                    return Wrong(index, trace[index], found[offset])
-        return None
+                progress(read, sum(map(len, texts)))
+            end = start + piece(len(rows))
+            end = min(end, max(len(texts[row]) for row in rows))
+            block = [texts[row][start:end] for row in rows]
+            padded = [ids + [self.padding] * (end - start - len(ids)) for ids in block]
+            says = self.forward(padded, cache, keep=0).argmax(-1).tolist()
+            for row, ids, answers in zip(rows, block, says, strict=True):
+                prompt, trace = launches[row]
+                found[row] = _first_wrong(trace, start - len(prompt) + 1, answers[: len(ids)])
+            read += sum(map(len, block))
+            stay = [i for i, row in enumerate(rows) if found[row] is None and len(texts[row]) > end]
+            if len(stay) < len(rows):
+                self.keep_rows(cache, stay)
+            rows, start = [rows[i] for i in stay], end
+        return found
 
     def margin(self) -> float | None:
         """See `Engine`."""
-        if self._logits is None:
-            return None
-        best, second = self._logits.float().topk(2).values.tolist()
-        return float(best - second)
+        return None if self._logits is None else leads(self._logits[None])[0]
 
     def snapshot(self) -> Any:
         """See `Engine`."""
@@ -119,25 +135,84 @@ class StockEngine:
 
     def state(self) -> MachineState:
         """See `Engine`."""
-        return self.decoder.decode(self._layer)
+        return self.state_of(self._cache, 0)
+
+    # -- for a batch too --------------------------------------------------------------------------------
+
+    def forward(
+        self, ids: Sequence[Sequence[int]], cache: Any, mask: torch.Tensor | None = None, keep: int = 1
+    ) -> torch.Tensor:
+        """A forward pass of token ids [rows, tokens].
+
+        mask: int64 [rows, tokens in the cache and in `ids`], 0 for padding.  Returns logits [rows,
+        `keep` last tokens, vocabulary]; keep 0 means all.  Raises EngineError.
+        """
+        with self._torch.inference_mode(), self._on_device():
+            tokens = self._torch.tensor(ids, device=self.device)
+            output = self.model(tokens, attention_mask=mask, cache=cache, use_cache=True, logits_to_keep=keep)
+        logits: torch.Tensor = output.logits
+        return logits
+
+    def empty_cache(self) -> Any:
+        """An empty cache as `generate` would make it."""
+        from transformers import DynamicCache
+
+        return DynamicCache(config=self.model.config)
+
+    def keep_rows(self, cache: Any, rows: Sequence[int]) -> None:
+        """Let the other rows of a cache go."""
+        if rows:
+            cache.reorder_cache(self._torch.tensor(rows, device=self.device))
+
+    def state_of(self, cache: Any, row: int) -> MachineState:
+        """The machine's state in a row of a cache."""
+        return self.decoder.decode(lambda layer: recurrent_state(cache, layer, row))
+
+    # -- inside -----------------------------------------------------------------------------------------
 
     def _forward(self, ids: Sequence[int]) -> None:
-        torch = self._torch
-        with torch.inference_mode():
-            tokens = torch.tensor([list(ids)], device=self.device)
-            output = self.model(tokens, cache=self._cache, use_cache=True, logits_to_keep=1)
-            logits = output.logits[0, -1]
-        self._logits = logits
-        self._token = int(logits.argmax())
+        self._logits = self.forward([ids], self._cache)[0, -1]
+        self._token = int(self._logits.argmax())
 
-    def _layer(self, layer: int) -> Rows:
-        state = self._cache.layers[layer].recurrent_states[0]
-        rows: Rows = state[0].float().cpu().numpy().astype(np.float32, copy=False)
-        return rows
+    @contextmanager
+    def _on_device(self) -> Iterator[None]:
+        """What torch says of its device becomes a sentence."""
+        try:
+            yield
+        except (RuntimeError, NotImplementedError) as error:  # out of memory is a RuntimeError
+            raise EngineError(
+                f"the device {self.device} cannot run the model: {_first_line(error)}; try --device cpu"
+                if self.device != "cpu"
+                else f"torch cannot run the model: {_first_line(error)}; `qdbg doctor` says what works here"
+            ) from error
 
 
-def transformers_cache(model: Any) -> Any:
-    """An empty cache as `generate` would make it."""
-    from transformers import DynamicCache
+def recurrent_state(cache: Any, layer: int, row: int) -> Rows:
+    """The recurrent state of a layer's heads in a row of a cache, float32 [heads, rows, channels]."""
+    state: Rows = cache.layers[layer].recurrent_states[0][row].float().cpu().numpy()
+    return state.astype(np.float32, copy=False)
 
-    return DynamicCache(config=model.config)
+
+def _first_wrong(trace: Sequence[int], first: int, answers: Sequence[int]) -> Wrong | None:
+    """answers: the model's tokens, of which the first stands where the trace's number `first` does."""
+    for index, answer in enumerate(answers, start=first):
+        if index >= 0 and answer != trace[index]:
+            return Wrong(index, trace[index], answer)
+    return None
+
+
+def _check_device(device: str) -> None:
+    """Raises EngineError where torch has no such device."""
+    import torch
+
+    there = {"cpu": True, "cuda": torch.cuda.is_available(), "mps": torch.backends.mps.is_available()}
+    if not there[device]:
+        names = ", ".join(name for name, available in there.items() if available)
+        raise EngineError(
+            f"there is no device {device} for torch {torch.__version__} here; "
+            f"what there is: {names}; `qdbg doctor` says more"
+        )
+
+
+def _first_line(error: Exception) -> str:
+    return (str(error).splitlines() or [type(error).__name__])[0].rstrip(".;")

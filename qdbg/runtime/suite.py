@@ -1,9 +1,12 @@
-"""Launches verified, one at a time: the interpreter proposes every token, the model confirms each.
+"""Launches verified: the interpreter proposes every token, the model confirms each.
 
 Generating takes a forward pass a token, one after the other.  Where the tokens are known beforehand, the
 model can read many at once and say for each what it would have generated next.  So a launch runs on
 the architecture's emulator, in lock-step with the PTX interpreter, and the model then checks the
 tokens that came out: all of them, or it would not have been the one that generates them.
+
+`check` does both for one launch.  For several that go through the model as one batch there are `claim`,
+which needs no model, and `check_batch`.
 """
 
 from __future__ import annotations
@@ -13,9 +16,9 @@ import re
 import time
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from qdbg.compiler.machine.config import MachineConfig
 from qdbg.compiler.machine.isa import Trap
@@ -25,9 +28,9 @@ from qdbg.runtime.launch import LaunchError, parse_launches
 from qdbg.runtime.launch_options import LaunchOptions
 from qdbg.runtime.launcher import Prepared, open_session, prepare
 from qdbg.runtime.needs import missing
-from qdbg.runtime.outcome import PassLimit, issued, run
+from qdbg.runtime.outcome import PassLimit, alone, run
 from qdbg.runtime.trace import Trace, TraceError
-from qdbg.runtime.view import Block, Mismatch, TrapReport
+from qdbg.runtime.verified import Verified, WrongToken
 
 if TYPE_CHECKING:
     from qdbg.runtime.session import Session
@@ -48,6 +51,16 @@ class Verifier(Protocol):
         ...
 
 
+class BatchVerifier(Protocol):
+    """An engine that can do so for several launches as one batch."""
+
+    def verify_batch(
+        self, launches: Sequence[tuple[Sequence[int], Sequence[int]]], progress: Progress | None = None
+    ) -> list[Wrong | None]:
+        """`Verifier.verify` for each (prompt, trace)."""
+        ...
+
+
 @dataclass(frozen=True)
 class Case:
     """A launch of a file: its number from 1, None where the file's comments offer none."""
@@ -57,75 +70,6 @@ class Case:
 
     def __str__(self) -> str:
         return self.path if self.launch is None else f"{self.path} launch {self.launch}"
-
-
-@dataclass(frozen=True)
-class WrongToken:
-    """The first token that the model would not have generated, and whose work it reports.
-
-    number: the forward pass; block: blockIdx; lane: None for the whole warp; line, text: of the PTX
-    instruction, None for the machine's own bookkeeping; place: file and line for a person.
-    """
-
-    number: int
-    block: Block
-    lane: int | None
-    line: int | None
-    text: str | None
-    place: str
-    expected: str
-    found: str
-
-    def __str__(self) -> str:
-        who = "the warp" if self.lane is None else f"lane {self.lane}"
-        at = f" at `{self.text}` (PTX line {self.line})" if self.line is not None else ""
-        return (
-            f"{self.place}: pass {self.number}, block {self.block}, {who}{at}: "
-            f"the model says {self.found}, correct is {self.expected}"
-        )
-
-
-@dataclass(frozen=True)
-class Verified:
-    """What came of a launch.
-
-    tokens: generated, end token included; kinds: how many of each class; wrong: the first token that
-    the model gets wrong (where there is one, the tokens behind it do not count); mismatch: between
-    interpreter and emulator; expected: the file's expectations are met, None where it states none;
-    endless: the file says that the launch does not end; missing: what the launch needs beyond the machine,
-    so that only the interpreter ran it; seconds: in all, check_seconds: the model's part; status: an exit
-    status; error: what is wrong, in one sentence.
-    """
-
-    path: str
-    launch: int | None
-    kernel: str | None = None
-    prompt_tokens: int = 0
-    ptx_instructions: int = 0
-    tokens: int = 0
-    kinds: dict[str, int] = field(default_factory=dict)
-    wrong: WrongToken | None = None
-    mismatch: Mismatch | None = None
-    expected: bool | None = None
-    trap: TrapReport | None = None
-    endless: bool = False
-    missing: tuple[str, ...] = ()
-    seconds: float = 0.0
-    check_seconds: float = 0.0
-    status: int = 0
-    error: str | None = None
-
-    @property
-    def exact(self) -> bool | None:
-        """Emulator, interpreter and model agree; None where the launch could not be run."""
-        if self.wrong is not None or self.mismatch is not None:
-            return False
-        return True if self.tokens else None
-
-    def as_json(self) -> dict[str, Any]:
-        """An entry of the `kernels` list of `qdbg verify --json`."""
-        fields = asdict(self)
-        return {**fields, "wrong_tokens": int(self.wrong is not None), "exact": self.exact}
 
 
 def cases(paths: Iterable[Path]) -> list[Case]:
@@ -189,7 +133,7 @@ def propose(case: Case, config: MachineConfig, limit: int) -> Proposal:
         launch=case.launch,
         kernel=prepared.kernel,
         prompt_tokens=len(prepared.image.ids),
-        ptx_instructions=issued(session),
+        ptx_instructions=alone(session).instructions,
         tokens=len(session.tokens),
         kinds=dict(Counter(token(i).kind.name.lower() for i in session.tokens)),
         mismatch=session.mismatch,
@@ -200,26 +144,71 @@ def propose(case: Case, config: MachineConfig, limit: int) -> Proposal:
     return Proposal(prepared, session, _judge(verified, prepared, session, stuck))
 
 
-def check(
-    case: Case, engine: Verifier, config: MachineConfig, limit: int, progress: Progress | None = None
-) -> Verified:
-    """Verify a launch on an engine: see the module.  What the machine lacks something for, only the
-    interpreter runs.  Raises what `propose` does, and Fault, Unsupported and LimitReached there.
+@dataclass(frozen=True)
+class Claim:
+    """What the model is said to generate, and what is known of the launch without it; can be pickled.
+
+    prompt, tokens: as token ids, empty where there is nothing to ask a model.
+    """
+
+    verified: Verified
+    prompt: list[int]
+    tokens: list[int]
+
+    @property
+    def read(self) -> int:
+        """Tokens that the model has read: none so far."""
+        return 0
+
+
+def claim(case: Case, config: MachineConfig, limit: int) -> Claim:
+    """Run a launch without a model.  What the machine lacks something for, only the interpreter runs.
+
+    Raises what `propose` does, and Fault, Unsupported and LimitReached.
     """
     start = time.perf_counter()
     if lacking := lacks(case, config):
         verified = replace(_interpret(case, limit), missing=lacking)
-        return replace(verified, seconds=time.perf_counter() - start)
+        return Claim(replace(verified, seconds=time.perf_counter() - start), [], [])
     proposal = propose(case, config, limit)
+    verified = replace(proposal.verified, seconds=time.perf_counter() - start)
+    return Claim(verified, proposal.prepared.image.ids, list(proposal.session.tokens))
+
+
+def check(
+    case: Case, engine: Verifier, config: MachineConfig, limit: int, progress: Progress | None = None
+) -> Verified:
+    """Verify a launch on an engine: see the module.  Raises what `claim` does."""
+    made = claim(case, config, limit)
+    if not made.tokens:
+        return made.verified
     begin = time.perf_counter()
-    tokens = proposal.session.tokens
-    wrong = engine.verify(proposal.prepared.image.ids, tokens, progress)
-    now = time.perf_counter()
-    verified = replace(proposal.verified, seconds=now - start, check_seconds=now - begin)
+    wrong = engine.verify(made.prompt, made.tokens, progress)
+    return _checked(made, wrong, time.perf_counter() - begin, config)
+
+
+def check_batch(
+    claims: Sequence[Claim], engine: BatchVerifier, config: MachineConfig, progress: Progress | None = None
+) -> list[Verified]:
+    """Verify launches as one batch of an engine, whose time they share by their tokens."""
+    asked = [made for made in claims if made.tokens]
+    begin = time.perf_counter()
+    found = iter(engine.verify_batch([(made.prompt, made.tokens) for made in asked], progress))
+    a_token = (time.perf_counter() - begin) / max(sum(made.verified.read for made in asked), 1)
+    return [
+        _checked(made, next(found), a_token * made.verified.read, config) if made.tokens else made.verified
+        for made in claims
+    ]
+
+
+def _checked(made: Claim, wrong: Wrong | None, seconds: float, config: MachineConfig) -> Verified:
+    """The result of a launch, once the model has taken `seconds` for its answer."""
+    result = replace(made.verified, seconds=made.verified.seconds + seconds, check_seconds=seconds)
     if wrong is None:
-        return verified
-    located = locate(proposal.prepared, tokens, wrong)
-    return replace(verified, wrong=located, status=1, error=str(located))
+        return result
+    prepared = prepare(Path(result.path), LaunchOptions(number=result.launch), config)
+    located = locate(prepared, made.tokens, wrong)
+    return replace(result, wrong=located, status=1, error=str(located))
 
 
 def _interpret(case: Case, limit: int) -> Verified:

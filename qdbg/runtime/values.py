@@ -124,6 +124,17 @@ class Scalar:
     text: str
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class ArrayData:
+    """An array that a program gives, one-dimensional."""
+
+    data: NDArray[np.generic]
+
+    def materialise(self, directory: Path) -> NDArray[np.generic]:
+        """The array itself."""
+        return self.data
+
+
 @dataclass(frozen=True, slots=True)
 class ArraySpec:
     """An array as written: `i32[1, 2]`, `f32[16] = iota`, `u8[] = @file.npy`.

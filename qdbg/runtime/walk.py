@@ -84,15 +84,13 @@ class Walk:
 
     def snapshot(self) -> Any:
         """An opaque copy."""
-        known = {name: mask.copy() for name, mask in self.known.items()}
-        return self.interpreter.snapshot(), known, self._missed.copy()
+        return self.interpreter.snapshot(), dict(self.known), self._missed.copy()
 
     def restore(self, snapshot: Any) -> None:
         """Return to a snapshot, which stays valid."""
         inner, known, missed = snapshot
         self.interpreter.restore(inner)
-        self.known = {name: mask.copy() for name, mask in known.items()}
-        self._missed = missed.copy()
+        self.known, self._missed = dict(known), missed.copy()
 
     # -- inside ---------------------------------------------------------------------------------------------
 
@@ -107,7 +105,7 @@ class Walk:
     def _execute(self, index: int, lanes: Mask) -> Event:
         event = self.warp.execute(index, lanes)
         for name in event.writes:
-            self.known[name] |= event.active
+            self.known[name] = self.known[name] | event.active  # not in place: snapshots share masks
         return event
 
     def _arrive(self, anchor: int, lanes: Mask, uniform: bool) -> Mask:

@@ -12,7 +12,7 @@ from textual.widgets import Static
 from qdbg.ui.commands import every_command
 
 _KEY_NAMES = {
-    "full_stop": ".", "colon": ":", "slash": "/", "question_mark": "?",
+    "full_stop": ".", "comma": ",", "colon": ":", "slash": "/", "question_mark": "?",
     "left_square_bracket": "[", "right_square_bracket": "]",
 }  # fmt: skip
 MARKS = """\

@@ -17,7 +17,7 @@ FAMILIES: dict[str, str] = {
     "H": "constant memory, vectors of two and four, packing, barrier.sync, membar",
     "I": "ex2, lg2, rsqrt and other approximations; directed rounding, saturation",
     "J": "8- and 16-bit data",
-    "K": "shuffles",
+    "K": "shuffles, bar.warp.sync",
     "L": "64-bit integers",
     "M": "bits: popc, clz, brev, bfe, bfi, prmt, shf, lop3, dp4a, mul.hi; votes; float to integral float",
     "N": "local memory",

@@ -200,7 +200,7 @@ class Body:
             while cursor.token.kind == "dot":
                 modifiers.append(cursor.take().text[1:])
             decimal = _decimal(modifiers)
-            found = solid(operands(cursor, self.scope, ";", decimal))
+            found = solid(operands(cursor, self.scope, ";", decimal, lists=opcode.text == "call"))
         index = len(self.instructions)
         text = cursor.source(first, cursor.tokens[cursor.position - 1])
         self.instructions.append(

@@ -60,19 +60,24 @@ class Scope:
         return None
 
 
-def operands(cursor: Cursor, scope: Scope, closing: str, decimal: FloatKind) -> tuple[Operand | None, ...]:
-    """Reads operands separated by commas up to and including `closing`; `_` is None."""
+def operands(
+    cursor: Cursor, scope: Scope, closing: str, decimal: FloatKind, lists: bool = False
+) -> tuple[Operand | None, ...]:
+    """Reads operands separated by commas up to and including `closing`; `_` is None.
+
+    Parentheses hold a list of arguments where `lists` says so, as in a call, and a constant elsewhere.
+    """
     found: list[Operand | None] = []
     while not cursor.accept(closing):
         if found:
             cursor.expect(",")
-        found.append(operand(cursor, scope, decimal))
+        found.append(operand(cursor, scope, decimal, lists))
     return tuple(found)
 
 
-def operand(cursor: Cursor, scope: Scope, decimal: FloatKind) -> Operand | None:
+def operand(cursor: Cursor, scope: Scope, decimal: FloatKind, lists: bool) -> Operand | None:
     """Reads one operand; an unknown name is a Label, to be resolved when the function has been read."""
-    if starts_constant(cursor):
+    if starts_constant(cursor) or (cursor.at("(") and not lists):
         return constant(cursor, decimal)
     if cursor.accept("["):
         return _address(cursor, scope, decimal)

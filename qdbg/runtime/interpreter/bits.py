@@ -66,7 +66,7 @@ def _lop3(instruction: Instruction) -> Form:
     return Form(("b32",) * 4, "b32", function)
 
 
-@forms("shf", "b32", "l r clamp wrap")
+@forms("shf", "b32", "l|r", "clamp|wrap")
 def _shf(instruction: Instruction) -> Form:
     left, clamp = instruction.has("l"), instruction.has("clamp")
 
@@ -100,7 +100,7 @@ def _brev(instruction: Instruction) -> Form:
     return Form((_type(instruction),), _type(instruction), function)
 
 
-@forms("bfind", "u32 s32 u64 s64", "shiftamt")
+@forms("bfind", "u32 s32 u64 s64", "shiftamt?")
 def _bfind(instruction: Instruction) -> Form:
     def function(a: Array) -> Array:
         if a.dtype.kind == "i":  # the highest bit that differs from the sign
@@ -141,7 +141,7 @@ def _bfi(instruction: Instruction) -> Form:
     return Form((_type(instruction),) * 2 + ("u32", "u32"), _type(instruction), function)
 
 
-@forms("bmsk", "b32", "clamp wrap")
+@forms("bmsk", "b32", "clamp|wrap")
 def _bmsk(instruction: Instruction) -> Form:
     def function(position: Array, length: Array) -> Array:
         if instruction.has("wrap"):
@@ -149,6 +149,45 @@ def _bmsk(instruction: Instruction) -> Form:
         return shift_left(ones(length, np.dtype(np.uint32)), position)
 
     return Form(("u32", "u32"), "b32", function)
+
+
+@forms("szext", "u32 s32", "clamp|wrap")
+def _szext(instruction: Instruction) -> Form:
+    """The low b bits of a, extended by the type; all of a from 32 on, unless the count wraps."""
+
+    def function(a: Array, count: Array) -> Array:
+        if instruction.has("wrap"):
+            count = count & np.uint32(31)
+        raw = a.view(np.uint32)
+        field = raw & ones(count, raw.dtype)
+        if a.dtype.kind == "i":
+            top = np.minimum(count, np.uint32(32)) - np.uint32(1)
+            negative = (shift_right(raw, top) & np.uint32(1) != 0) & (count != 0)
+            field = np.where(negative, field | ~ones(count, raw.dtype), field)
+        return field.view(a.dtype)
+
+    return Form((_type(instruction), "u32"), _type(instruction), function)
+
+
+@forms("fns", "b32")
+def _fns(instruction: Instruction) -> Form:
+    """Where the n-th set bit is, counting from a base upward (n > 0) or downward; all ones if nowhere.
+
+    A base above 31 is undefined; here it finds nothing.
+    """
+
+    def function(mask: Array, base: Array, offset: Array) -> Array:
+        bits = np.arange(32, dtype=np.int64)
+        n, start = offset.astype(np.int64)[:, None], base.astype(np.int64)[:, None]
+        present = mask[:, None] >> bits.astype(np.uint32) & np.uint32(1) != 0  # [lanes, 32]
+        counted = present & np.where(n > 0, bits >= start, np.where(n < 0, bits <= start, bits == start))
+        upward = counted.cumsum(axis=1)
+        downward = upward[:, -1:] - upward + counted
+        place = np.where(n < 0, downward, upward)  # 1 for the bit nearest to the base
+        hit = counted & (place == np.maximum(np.abs(n), 1)) & (start < 32)
+        return np.where(hit.any(axis=1), hit.argmax(axis=1), 0xFFFFFFFF).astype(np.uint32)
+
+    return Form(("b32", "u32", "s32"), "b32", function)
 
 
 #: Which of the eight bytes of {b, a} goes to byte i of the result, for selector c & 3.
@@ -162,7 +201,7 @@ _PERMUTATIONS: dict[str, Any] = {
 }
 
 
-@forms("prmt", "b32", " ".join(_PERMUTATIONS))
+@forms("prmt", "b32", "|".join(_PERMUTATIONS) + "?")
 def _prmt(instruction: Instruction) -> Form:
     mode = next((m for m in instruction.modifiers if m in _PERMUTATIONS), None)
 

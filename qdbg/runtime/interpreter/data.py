@@ -1,24 +1,28 @@
-"""Data movement: mov, ld, st, cvta (PTX ISA 9.7.9), and setp, which has two destinations."""
+"""Data movement: mov, ld, st, cvta, isspacep (PTX ISA 9.7.9).
+
+A `.b128` value is two 64-bit ones, the low half first: in registers, in memory and in `mov`.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from qdbg.compiler.ptx.ir import TYPE_BITS, Operand, Pair, Space, Vector
-from qdbg.runtime.interpreter.compare import COMBINATIONS, COMPARABLE, COMPARISONS, comparison
+from qdbg.compiler.ptx.ir import TYPE_BITS, Immediate, Operand, Pair, Register, Space, Vector
 from qdbg.runtime.interpreter.errors import Refusal
 from qdbg.runtime.interpreter.forms import DTYPES, Array
 from qdbg.runtime.interpreter.memory import LOCAL_WINDOW, PARAM_WINDOW
+from qdbg.runtime.interpreter.names import HIGH
 from qdbg.runtime.interpreter.operands import Decoder
 
 if TYPE_CHECKING:
     from qdbg.runtime.interpreter.warp import Warp
 
-#: Runs an instruction for the active lanes; control instructions return where these lanes go.
-Action = Callable[["Warp", Array], "int | None"]
+#: Runs an instruction for the active lanes; control instructions return where these lanes go: an index in the
+#: linked code, one for all or one a lane (int64 [lanes]); EXIT ends a lane, None falls through.
+Action = Callable[["Warp", Array], "int | Array | None"]
 Builder = Callable[[Decoder], Action]
 BUILDERS: dict[str, Builder] = {}
 
@@ -55,11 +59,10 @@ def _mov(decoder: Decoder) -> Action:
     allow(decoder)
     destination, source = decoder.instruction.operands
     type_name = decoder.instruction.types[0]
-    if isinstance(destination, Vector) or isinstance(source, Vector):
-        return _mov_vector(decoder, destination, source, TYPE_BITS[type_name])
-    if type_name != "pred":
-        type_name = f"b{TYPE_BITS[type_name]}"
-    read, write = decoder.read(source, type_name), decoder.write(destination, type_name)
+    if type_name == "b128" or isinstance(destination, Vector) or isinstance(source, Vector):
+        return _mov_parts(decoder, destination, source, TYPE_BITS[type_name])
+    bits = type_name if type_name == "pred" else f"b{TYPE_BITS[type_name]}"
+    read, write = decoder.read(source, _moved(source, type_name)), decoder.write(destination, bits)
 
     def action(warp: Warp, active: Array) -> None:
         write(warp, active, read(warp))
@@ -67,32 +70,50 @@ def _mov(decoder: Decoder) -> Action:
     return action
 
 
-def _mov_vector(decoder: Decoder, destination: Operand, source: Operand, bits: int) -> Action:
-    """Packs or unpacks; the first element is the least significant (PTX ISA, "mov")."""
-    if isinstance(source, Vector) and not isinstance(destination, Vector):
-        part = bits // len(source.elements)
-        reads = [decoder.read(element, f"u{part}") for element in source.elements]
-        write = decoder.write(destination, f"b{bits}")
+def _moved(operand: Operand | None, type_name: str) -> str:
+    """The type as which a value is moved: its bits, but a constant is one of the instruction's type."""
+    if type_name == "pred" or isinstance(operand, Immediate):
+        return type_name
+    return f"b{TYPE_BITS[type_name]}"
 
-        def pack(warp: Warp, active: Array) -> None:
-            whole = np.zeros(warp.lanes, np.uint64)
-            for place, read in enumerate(reads):
-                whole |= read(warp).astype(np.uint64) << np.uint64(place * part)
-            write(warp, active, whole.astype(DTYPES[f"b{bits}"]))
 
-        return pack
-    if not isinstance(destination, Vector) or isinstance(source, Vector):
+def _mov_parts(decoder: Decoder, destination: Operand, source: Operand, bits: int) -> Action:
+    """Packs, unpacks or copies `bits` bits; the first element is the least significant (PTX ISA, "mov")."""
+    if isinstance(destination, Vector) and isinstance(source, Vector):
         raise Refusal("moves a vector to a vector, which PTX does not have")
-    part = bits // len(destination.elements)
-    read = decoder.read(source, f"b{bits}")
-    writes = [decoder.write(element, f"b{part}") for element in destination.elements]
+    from_, reads = _parts(source, bits)
+    to, writes = _parts(destination, bits)
+    readers = [decoder.read(element, f"u{from_}") for element in reads]
+    writers = [decoder.write(element, f"b{to}") for element in writes]
+    word = min(bits, 64)
+    into, outof = word // from_, word // to  # parts of a word on either side
 
-    def unpack(warp: Warp, active: Array) -> None:
-        whole = read(warp).astype(np.uint64)
-        for place, write in enumerate(writes):
-            write(warp, active, (whole >> np.uint64(place * part)).astype(DTYPES[f"b{part}"]))
+    def action(warp: Warp, active: Array) -> None:
+        values = [read(warp).astype(np.uint64) for read in readers]
+        for number in range(bits // word):
+            whole = np.zeros(warp.lanes, np.uint64)
+            for place, value in enumerate(values[number * into : (number + 1) * into]):
+                whole |= value << np.uint64(place * from_)
+            for place, write in enumerate(writers[number * outof : (number + 1) * outof]):
+                write(warp, active, (whole >> np.uint64(place * to)).astype(DTYPES[f"b{to}"]))
 
-    return unpack
+    return action
+
+
+def _parts(operand: Operand, bits: int) -> tuple[int, Sequence[Operand | None]]:
+    """How wide the parts are that an operand of `bits` bits consists of, and these, low ones first."""
+    if isinstance(operand, Vector):
+        return bits // len(operand.elements), operand.elements
+    return (64, halves(operand)) if bits == 128 else (bits, (operand,))
+
+
+def halves(operand: Operand | None) -> tuple[Operand | None, Operand | None]:
+    """The two 64-bit halves of a `.b128` register, the low one first."""
+    if operand is None or operand == Pair(None, None):
+        return None, None
+    if not isinstance(operand, Register):
+        raise Refusal("needs a .b128 register")
+    return operand, Register(operand.name + HIGH)
 
 
 def _space(decoder: Decoder) -> tuple[Space, int]:
@@ -110,24 +131,34 @@ def _space(decoder: Decoder) -> tuple[Space, int]:
     return space, count
 
 
-def _elements(operand: Operand, count: int) -> tuple[Operand | None, ...]:
+def _elements(operand: Operand, count: int, type_name: str) -> tuple[str, list[Operand | None]]:
+    """The elements that a load or store moves, and their type."""
     elements = operand.elements if isinstance(operand, Vector) else (operand,)
     if len(elements) != count:
         raise Refusal(f"moves {count} elements but names {len(elements)}")
-    return elements
+    if type_name == "b128":
+        return "b64", [half for element in elements for half in halves(element)]
+    return type_name, list(elements)
+
+
+def _check_size(size: int) -> None:
+    if size > 32:
+        raise Refusal(f"moves {size} bytes at once, and PTX moves 32 at most")
 
 
 @builder("ld", "ldu")
 def _ld(decoder: Decoder) -> Action:
     space, count = _space(decoder)
-    type_name = decoder.instruction.types[0]
-    size, dtype = TYPE_BITS[type_name] // 8, DTYPES[type_name]
     destination, source = decoder.instruction.operands[:2]
-    address = decoder.address(source)
-    writes = [decoder.write(element, type_name) for element in _elements(destination, count)]
+    type_name, elements = _elements(destination, count, decoder.instruction.types[0])
+    size, dtype = TYPE_BITS[type_name] // 8, DTYPES[type_name]
+    total = size * len(elements)
+    _check_size(total)
+    address, space = decoder.address(source), decoder.space(space, source)
+    writes = [decoder.write(element, type_name) for element in elements]
 
     def action(warp: Warp, active: Array) -> None:
-        lanes, located = warp.locate(space, address(warp), active, size * count)
+        lanes, located = warp.locate(space, address(warp), active, total)
         for place, write in enumerate(writes):
             values = np.zeros(warp.lanes, dtype)
             values[lanes] = warp.memory.load(located + place * size, size).view(dtype)
@@ -139,15 +170,21 @@ def _ld(decoder: Decoder) -> Action:
 @builder("st")
 def _st(decoder: Decoder) -> Action:
     space, count = _space(decoder)
-    size = TYPE_BITS[decoder.instruction.types[0]] // 8
     destination, source = decoder.instruction.operands[:2]
-    address = decoder.address(destination)
-    reads = [decoder.read(element, f"b{size * 8}") for element in _elements(source, count)]
+    type_name, elements = _elements(source, count, decoder.instruction.types[0])
+    size = TYPE_BITS[type_name] // 8
+    total = size * len(elements)
+    _check_size(total)
+    address, space = decoder.address(destination), decoder.space(space, destination)
+    if space in ("const", "param"):
+        raise Refusal(f"stores to .{space}, which is read-only here")
+    raw = np.dtype(f"<u{size}")
+    reads = [decoder.read(element, _moved(element, type_name)) for element in elements]
 
     def action(warp: Warp, active: Array) -> None:
-        lanes, located = warp.locate(space, address(warp), active, size * count)
+        lanes, located = warp.locate(space, address(warp), active, total)
         for place, read in enumerate(reads):
-            warp.memory.store(located + place * size, size, read(warp)[lanes])
+            warp.memory.store(located + place * size, size, read(warp)[lanes].view(raw))
 
     return action
 
@@ -170,33 +207,28 @@ def _cvta(decoder: Decoder) -> Action:
     return action
 
 
-@builder("setp")
-def _setp(decoder: Decoder) -> Action:
-    """p = (a cmp b) op c and q = (not (a cmp b)) op c: q is not simply the negation of p."""
-    instruction = decoder.instruction
-    type_name = instruction.types[0]
-    if type_name not in COMPARABLE.split():
-        raise Refusal(f"compares .{type_name}, which is not supported yet")
-    allow(decoder, *COMPARISONS, *COMBINATIONS, "ftz")
-    destination, *sources = instruction.operands
-    compare = comparison(instruction, type_name)
-    combine = next((f for m, f in COMBINATIONS.items() if instruction.has(m)), None)
-    if len(sources) != (3 if combine else 2):
-        raise Refusal("has the wrong number of operands")
-    first, second = (decoder.read(operand, type_name) for operand in sources[:2])
-    third = decoder.read(sources[2], "pred") if combine else None
-    pair = destination if isinstance(destination, Pair) else None
-    write_p = decoder.write(pair.first if pair else destination, "pred")
-    write_q = decoder.write(pair.second, "pred") if pair and pair.second else None
+@builder("isspacep")
+def _isspacep(decoder: Decoder) -> Action:
+    """Whether a generic address lies in a state space; what lies in no other window is global or const."""
+    allow(decoder, *_SPACES, "shared::cta", "param::entry")
+    destination, source = decoder.instruction.operands
+    read, write = decoder.read(source, "b64"), decoder.write(destination, "pred")
+    space = next(m.split("::")[0] for m in decoder.instruction.modifiers)
+    bound = decoder.names.bound
+    const = [(a.address, a.allocated_end) for a in bound.allocations if a.space == "const"]
+    windows = {
+        "shared": [(bound.shared_base, bound.memory_end)],
+        "local": [(LOCAL_WINDOW, PARAM_WINDOW)],
+        "param": [(PARAM_WINDOW, 2 * PARAM_WINDOW)],
+        "const": const,
+    }
+    chosen = windows.get(space) or [window for several in windows.values() for window in several]
 
     def action(warp: Warp, active: Array) -> None:
-        holds = compare(first(warp), second(warp))
-        p, q = holds, ~holds
-        if combine is not None and third is not None:
-            other = third(warp)
-            p, q = combine(p, other), combine(q, other)
-        write_p(warp, active, p)
-        if write_q is not None:
-            write_q(warp, active, q)
+        addresses = read(warp)
+        inside = np.zeros(warp.lanes, np.bool_)
+        for start, end in chosen:
+            inside |= (addresses >= np.uint64(start)) & (addresses < np.uint64(end))
+        write(warp, active, ~inside if space == "global" else inside)
 
     return action

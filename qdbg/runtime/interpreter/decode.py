@@ -8,26 +8,55 @@ from typing import TYPE_CHECKING
 
 from qdbg.compiler.ptx.ir import Instruction, Register
 from qdbg.compiler.source import Source
-from qdbg.runtime.interpreter import bits, compare, control, convert, float32, integer
+from qdbg.runtime.interpreter import (
+    approximate,
+    atomics,
+    barriers,
+    bits,
+    calls,
+    compare,
+    control,
+    convert,
+    float16,
+    float32,
+    float64,
+    integer,
+    patterns,
+    warp_ops,
+)
+from qdbg.runtime.interpreter.bounds import ErrorBound
 from qdbg.runtime.interpreter.data import BUILDERS, Action
 from qdbg.runtime.interpreter.errors import Refusal, Unsupported
 from qdbg.runtime.interpreter.forms import Array, Form, find_form
-from qdbg.runtime.interpreter.operands import Decoder, Names, Read
+from qdbg.runtime.interpreter.names import Names
+from qdbg.runtime.interpreter.operands import Decoder, Read
 
 if TYPE_CHECKING:
     from qdbg.runtime.interpreter.warp import Warp
 
 #: The modules whose import fills the tables, one a family of instructions.
-FAMILIES = (bits, compare, control, convert, float32, integer)
+FAMILIES = (
+    *(approximate, atomics, barriers, bits, calls, compare, control, convert),
+    *(float16, float32, float64, integer, patterns, warp_ops),
+)
+
+#: Modifiers of loads that other threads' stores are meant to be seen by.
+_OBSERVING = ("volatile", "relaxed", "acquire", "mmio")
 
 
 @dataclass(frozen=True, slots=True)
 class Operation:
-    """A decoded instruction: `action` for the lanes where `guard` holds; `writes` names its destinations."""
+    """A decoded instruction: `action` for the lanes where `guard` holds; `writes` names its destinations.
+
+    `weight` is how much it tries the patience of the lanes and warps that wait meanwhile; `error` is what
+    the ISA lets hardware differ by in the result of an approximate instruction.
+    """
 
     action: Action
     writes: tuple[str, ...]
     guard: Read | None
+    weight: int
+    error: ErrorBound | None = None
 
 
 def decode(names: Names, lanes: int, instruction: Instruction) -> Operation:
@@ -38,23 +67,44 @@ def decode(names: Names, lanes: int, instruction: Instruction) -> Operation:
     try:
         if guard is not None:
             read_guard = decoder.read(Register(guard.register, guard.negated), "pred")
-        return Operation(_action(decoder), tuple(decoder.written), read_guard)
-    except Refusal as error:
-        why = str(error)
+        action, error = _action(decoder)
+        return Operation(action, tuple(decoder.written), read_guard, _weight(instruction), error)
+    except Refusal as refusal:
+        why = str(refusal)
     except (ValueError, LookupError):  # too few or too many types or operands for the opcode
         why = "is malformed or not supported yet"
-    return Operation(_refuse(names.bound.source, instruction, why), (), read_guard)
+    return Operation(_refuse(names.bound.source, instruction, why), (), read_guard, 1)
 
 
-def _action(decoder: Decoder) -> Action:
+def _weight(instruction: Instruction) -> int:
+    """1, or more if a loop around the instruction may be waiting for what another lane does."""
+    if instruction.opcode == "nanosleep":
+        return 4096
+    observes = instruction.opcode == "ld" and instruction.has(*_OBSERVING)
+    return 128 if observes or instruction.opcode in ("atom", "red") else 1
+
+
+def error_bound(instruction: Instruction) -> ErrorBound | None:
+    """What the ISA lets hardware differ by in the result of an instruction; None where it is exact.
+
+    None too for an instruction that the interpreter refuses.
+    """
+    try:
+        form = find_form(instruction)
+    except ValueError:
+        return None
+    return form.error if form else None
+
+
+def _action(decoder: Decoder) -> tuple[Action, ErrorBound | None]:
     instruction = decoder.instruction
     build = BUILDERS.get(instruction.opcode)
     if build is not None:
-        return build(decoder)
+        return build(decoder), None
     form = find_form(instruction)
     if form is None:
         raise Refusal("is not supported yet")
-    return _element_wise(decoder, form)
+    return _element_wise(decoder, form), form.error
 
 
 def _element_wise(decoder: Decoder, form: Form) -> Action:

@@ -7,7 +7,18 @@ from typing import Literal
 from qdbg.compiler.ptx.ir import Instruction
 from qdbg.compiler.source import Source
 
-Reason = Literal["out of bounds", "misaligned", "trap", "deadlock", "divergent barrier"]
+Reason = Literal[
+    "out of bounds",
+    "misaligned",
+    "trap",
+    "deadlock",
+    "divergent barrier",
+    "bad barrier",
+    "member mask",
+    "assertion",
+    "stack overflow",
+    "bad call",
+]
 Coordinates = tuple[int, int, int]
 
 

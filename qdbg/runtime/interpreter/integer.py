@@ -7,7 +7,6 @@ from typing import Any
 import numpy as np
 
 from qdbg.compiler.ptx.ir import TYPE_BITS, Instruction
-from qdbg.runtime.interpreter.errors import Refusal
 from qdbg.runtime.interpreter.forms import DTYPES, INTEGERS, Array, Form, forms, unsigned
 
 _LOW32 = np.uint64(0xFFFFFFFF)
@@ -16,12 +15,6 @@ _32 = np.uint64(32)
 
 def _type(instruction: Instruction) -> str:
     return instruction.types[0]
-
-
-def _saturates(instruction: Instruction) -> bool:
-    if instruction.has("sat") and _type(instruction) != "s32":
-        raise Refusal("has .sat, which integers have for .s32 only")
-    return instruction.has("sat")
 
 
 def _wider(dtype: np.dtype[Any]) -> np.dtype[Any]:
@@ -102,66 +95,92 @@ for _opcode, _function, _arity in (
     ("rem", remainder, 2),
 ):
     forms(_opcode, INTEGERS)(_same(_function, _arity))
+for _opcode, _extreme in (("min", np.minimum), ("max", np.maximum)):
+    forms(_opcode, "s32", "relu")(_same(lambda a, b, f=_extreme: np.maximum(f(a, b), 0), 2))
 forms("neg", "s16 s32 s64")(_same(np.negative, 1))
 forms("abs", "s16 s32 s64")(_same(lambda a: magnitude(a).view(a.dtype), 1))
 
 
-@forms("add", INTEGERS, "sat cc")
-def _add(instruction: Instruction) -> Form:
-    t = _type(instruction)
-    if instruction.has("cc"):
-        return Form((unsigned(t),) * 2, unsigned(t), lambda a, b: add_carry(a, b, False), carry_out=True)
-    if _saturates(instruction):
-        return Form((t, t), t, lambda a, b: saturate(a.astype(np.int64) + b, a.dtype))
-    return Form((t, t), t, np.add)
+forms("add", INTEGERS)(_same(np.add, 2))
+forms("sub", INTEGERS)(_same(np.subtract, 2))
+forms("add", "s32", "sat")(_same(lambda a, b: saturate(a.astype(np.int64) + b, a.dtype), 2))
+forms("sub", "s32", "sat")(_same(lambda a, b: saturate(a.astype(np.int64) - b, a.dtype), 2))
 
 
-@forms("sub", INTEGERS, "sat cc")
-def _sub(instruction: Instruction) -> Form:
-    t = _type(instruction)
-    if instruction.has("cc"):
-        return Form((unsigned(t),) * 2, unsigned(t), lambda a, b: sub_borrow(a, b, False), carry_out=True)
-    if _saturates(instruction):
-        return Form((t, t), t, lambda a, b: saturate(a.astype(np.int64) - b, a.dtype))
-    return Form((t, t), t, np.subtract)
+def _product(instruction: Instruction) -> Any:
+    return multiply_high if instruction.has("hi") else np.multiply
 
 
-@forms("mul", INTEGERS, "lo hi wide")
+@forms("mul", INTEGERS, "lo|hi")
 def _mul(instruction: Instruction) -> Form:
-    t = _type(instruction)
-    if instruction.has("wide"):
-        return Form((t, t), t[0] + str(2 * TYPE_BITS[t]), multiply_wide)
-    return Form((t, t), t, multiply_high if instruction.has("hi") else np.multiply)
+    return Form((_type(instruction),) * 2, _type(instruction), _product(instruction))
 
 
-@forms("mad", INTEGERS, "lo hi wide sat cc")
+@forms("mad", INTEGERS, "lo|hi")
 def _mad(instruction: Instruction) -> Form:
+    product = _product(instruction)
+    return Form((_type(instruction),) * 3, _type(instruction), lambda a, b, c: product(a, b) + c)
+
+
+@forms("mad", "s32", "hi", "sat")
+def _mad_saturating(instruction: Instruction) -> Form:
+    return Form(
+        ("s32",) * 3, "s32", lambda a, b, c: saturate(multiply_high(a, b).astype(np.int64) + c, a.dtype)
+    )
+
+
+def _double(type_name: str) -> str:
+    return type_name[0] + str(2 * TYPE_BITS[type_name])
+
+
+@forms("mul", "u16 s16 u32 s32", "wide")
+def _mul_wide(instruction: Instruction) -> Form:
     t = _type(instruction)
-    if instruction.has("wide"):
-        double = t[0] + str(2 * TYPE_BITS[t])
-        return Form((t, t, double), double, lambda a, b, c: multiply_wide(a, b) + c)
-    product = multiply_high if instruction.has("hi") else np.multiply
-    if _saturates(instruction):
-        return Form((t, t, t), t, lambda a, b, c: saturate(product(a, b).astype(np.int64) + c, a.dtype))
-    if instruction.has("cc"):
-        return Form((t, t, t), unsigned(t), _mad_carry(product, with_carry=False), carry_out=True)
-    return Form((t, t, t), t, lambda a, b, c: product(a, b) + c)
+    return Form((t, t), _double(t), multiply_wide)
 
 
-@forms("addc", INTEGERS, "cc")
+@forms("mad", "u16 s16 u32 s32", "wide")
+def _mad_wide(instruction: Instruction) -> Form:
+    t = _type(instruction)
+    return Form((t, t, _double(t)), _double(t), lambda a, b, c: multiply_wide(a, b) + c)
+
+
+#: The types of extended-precision arithmetic, which is unsigned in effect.
+_CARRYING = "u32 s32 u64 s64"
+
+
+@forms("add", _CARRYING, "cc")
+def _add_cc(instruction: Instruction) -> Form:
+    u = unsigned(_type(instruction))
+    return Form((u, u), u, lambda a, b: add_carry(a, b, False), carry_out=True)
+
+
+@forms("sub", _CARRYING, "cc")
+def _sub_cc(instruction: Instruction) -> Form:
+    u = unsigned(_type(instruction))
+    return Form((u, u), u, lambda a, b: sub_borrow(a, b, False), carry_out=True)
+
+
+@forms("mad", _CARRYING, "lo|hi", "cc")
+def _mad_cc(instruction: Instruction) -> Form:
+    t = _type(instruction)
+    return Form((t, t, t), unsigned(t), _mad_carry(_product(instruction), with_carry=False), carry_out=True)
+
+
+@forms("addc", _CARRYING, "cc?")
 def _addc(instruction: Instruction) -> Form:
     return _with_carry(instruction, add_carry)
 
 
-@forms("subc", INTEGERS, "cc")
+@forms("subc", _CARRYING, "cc?")
 def _subc(instruction: Instruction) -> Form:
     return _with_carry(instruction, sub_borrow)
 
 
-@forms("madc", INTEGERS, "lo hi cc")
+@forms("madc", _CARRYING, "lo|hi", "cc?")
 def _madc(instruction: Instruction) -> Form:
     t = _type(instruction)
-    function = _mad_carry(multiply_high if instruction.has("hi") else np.multiply, with_carry=True)
+    function = _mad_carry(_product(instruction), with_carry=True)
     if instruction.has("cc"):
         return Form((t, t, t), unsigned(t), function, carry_in=True, carry_out=True)
     return Form((t, t, t), unsigned(t), lambda *operands: function(*operands)[0], carry_in=True)
@@ -206,17 +225,21 @@ def _multiply24(instruction: Instruction) -> Any:
     return lambda a, b: ((_low24(a) * _low24(b)) >> shift).astype(a.dtype)
 
 
-@forms("mul24", "u32 s32", "lo hi")
+@forms("mul24", "u32 s32", "lo|hi")
 def _mul24(instruction: Instruction) -> Form:
     return Form((_type(instruction),) * 2, _type(instruction), _multiply24(instruction))
 
 
-@forms("mad24", "u32 s32", "lo hi sat")
+@forms("mad24", "u32 s32", "lo|hi")
 def _mad24(instruction: Instruction) -> Form:
-    t, product = _type(instruction), _multiply24(instruction)
-    if _saturates(instruction):
-        return Form((t,) * 3, t, lambda a, b, c: saturate(product(a, b).astype(np.int64) + c, a.dtype))
-    return Form((t,) * 3, t, lambda a, b, c: product(a, b) + c)
+    product = _multiply24(instruction)
+    return Form((_type(instruction),) * 3, _type(instruction), lambda a, b, c: product(a, b) + c)
+
+
+@forms("mad24", "s32", "hi", "sat")
+def _mad24_saturating(instruction: Instruction) -> Form:
+    product = _multiply24(instruction)
+    return Form(("s32",) * 3, "s32", lambda a, b, c: saturate(product(a, b).astype(np.int64) + c, a.dtype))
 
 
 @forms("sad", INTEGERS)
@@ -235,18 +258,21 @@ def _parts(a: Array, type_name: str, bits: int) -> Array:
     return a.view(f"<{DTYPES[type_name].kind}{bits // 8}").reshape(len(a), -1)
 
 
+_DOT_TYPES = "u32.u32 u32.s32 s32.u32 s32.s32"
+
+
 def _dot_type(instruction: Instruction) -> str:
     return "s32" if "s32" in instruction.types else "u32"
 
 
-@forms("dp4a", "u32 s32")
+@forms("dp4a", _DOT_TYPES)
 def _dp4a(instruction: Instruction) -> Form:
     s, t = instruction.types
     d = _dot_type(instruction)
     return Form(("b32", "b32", d), d, lambda a, b, c: _dot(_parts(a, s, 8), _parts(b, t, 8), c))
 
 
-@forms("dp2a", "u32 s32", "lo hi")
+@forms("dp2a", _DOT_TYPES, "lo|hi")
 def _dp2a(instruction: Instruction) -> Form:
     s, t = instruction.types
     d = _dot_type(instruction)

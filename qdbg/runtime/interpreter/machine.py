@@ -2,22 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from qdbg.compiler.ptx.ir import Module
+from qdbg.compiler.ptx.ir import Function, Instruction, Module
 from qdbg.runtime.interpreter.block import Block
 from qdbg.runtime.interpreter.errors import LimitReached
+from qdbg.runtime.interpreter.findings import Finding
 from qdbg.runtime.interpreter.memory import Memory
+from qdbg.runtime.interpreter.names import Names
 from qdbg.runtime.interpreter.program import Program
-from qdbg.runtime.interpreter.warp import Event, Warp
+from qdbg.runtime.interpreter.race import RaceWatch
+from qdbg.runtime.interpreter.warp import Event, Printed, Warp
+from qdbg.runtime.interpreter.watch import SharedWatch, Watch
 from qdbg.runtime.launch import BoundLaunch
 
-#: Warp instructions a warp may issue before the next one gets a turn; a spinning warp must not starve others.
+#: The weight of the instructions that a warp may issue before the next one gets a turn; a spinning warp must
+#: not starve others.
 _TURN = 10_000
 #: Warp instructions between two reports of progress.
 _REPORT = 4096
@@ -29,24 +34,31 @@ class Snapshot:
 
     block: int
     issued: int
+    printed: int
     turn: int
     left: int
     image: NDArray[np.uint8]
-    arrived: dict[int, int]
+    arrived: dict[int, tuple[int, int]]
     waiting: bool
     warps: tuple[dict[str, Any], ...]
+    watches: tuple[Any, ...]
 
 
 class Interpreter:
     """Runs a bound launch of a PTX module, one warp instruction at a time.
 
-    `lanes` is the size of a warp.
+    `lanes` is the size of a warp.  With `races`, accesses of two threads that nothing orders are found too,
+    which takes several times as long.
     """
 
-    def __init__(self, module: Module, bound: BoundLaunch, lanes: int = 32):
+    def __init__(self, module: Module, bound: BoundLaunch, lanes: int = 32, races: bool = False):
         self.bound = bound
         self._program = Program(bound, lanes)
-        self._memory = Memory(bound, self._program.names.local_bytes)
+        self._memory = Memory(bound, self._program.names.frame_bytes, self._program.stack_bytes)
+        watches: list[Watch] = [SharedWatch(self._memory)] if bound.shared_bytes else []
+        if races:
+            watches.append(RaceWatch(self._program, self._memory))
+        self._program.watches = tuple(watches)
         self._enter(0)
 
     def _enter(self, block: int) -> None:
@@ -77,6 +89,28 @@ class Interpreter:
         return self._program.issued
 
     @property
+    def printed(self) -> Sequence[Printed]:
+        """What printf in device code printed so far, in the order in which the threads did."""
+        return self._program.printed
+
+    def location(self, index: int) -> tuple[Function, Instruction]:
+        """The function and instruction that a lane's pc or an event's index stands for."""
+        return self._program.routine(index).function, self._program.code[index]
+
+    @property
+    def findings(self) -> tuple[Finding, ...]:
+        """Warnings so far, which do not stop a launch: what the kernel does although PTX leaves it undefined.
+
+        Each instruction is named once a kind: a read of shared memory never written, a shuffle from a lane
+        that takes no part, a thread that exits past a barrier of its warp, and with `races` a race.
+        """
+        return tuple(self._program.findings.list)
+
+    def names(self, index: int) -> Names:
+        """The names of the function that holds the instruction at `index`, those of the kernel for EXIT."""
+        return self._program.routine(max(index, 0)).names
+
+    @property
     def memory(self) -> NDArray[np.uint8]:
         """The bytes from address 0 to the end of shared memory, rounded up to a multiple of 16; a view."""
         return self._memory.image[: self._memory.flat_size]
@@ -100,15 +134,12 @@ class Interpreter:
 
         Raises `Fault` (a deadlock among them) and `Unsupported`; the state is then as `Warp.execute` says.
         """
-        while (choice := self._choose()) is None:
+        while (event := self._step()) is None:
             if not self._block.finished:
                 raise self._block.deadlock()
             if self.finished:
                 return None
             self.next_block()
-        warp, index, mask = choice
-        event = warp.execute(index, mask)
-        self._left -= 1
         return event
 
     def run(self, limit: int | None = None, progress: Callable[[int, int], None] | None = None) -> None:
@@ -137,18 +168,19 @@ class Interpreter:
             raise ValueError(f"block {self.block} has threads left, or is the last one")
         self._enter(self.block + 1)
 
-    def _choose(self) -> tuple[Warp, int, NDArray[np.bool_]] | None:
-        """The warp whose turn it is, or the next one that can run."""
+    def _step(self) -> Event | None:
+        """Step the warp whose turn it is, or the next one that can run."""
         warps = self.warps
         if self._left <= 0:
             self._turn, self._left = (self._turn + 1) % len(warps), _TURN
         for ahead in range(len(warps)):
             number = (self._turn + ahead) % len(warps)
-            choice = warps[number].next()
-            if choice is not None:
+            event = warps[number].step()
+            if event is not None:
                 if ahead:
                     self._turn, self._left = number, _TURN
-                return warps[number], *choice
+                self._left -= self._program.operation(event.index).weight
+                return event
         return None
 
     # -- history --------------------------------------------------------------------------------------
@@ -156,17 +188,21 @@ class Interpreter:
     def snapshot(self) -> Snapshot:
         """A copy of everything that the launch changes."""
         return Snapshot(
-            self.block, self.instructions, self._turn, self._left, self._memory.image.copy(),
+            self.block, self.instructions, len(self.printed), self._turn, self._left, self._memory.save(),
             dict(self._block.arrived), self._block.waiting, tuple(w.save() for w in self.warps),
+            tuple(watch.save() for watch in self._program.watches),
         )  # fmt: skip
 
     def restore(self, snapshot: Snapshot) -> None:
         """Return to a snapshot, which stays valid."""
         if snapshot.block != self.block:
             self._block = Block(self._program, self._memory, snapshot.block)
-        self._memory.image[:] = snapshot.image
+        self._memory.restore(snapshot.image)
         self._block.arrived, self._block.waiting = dict(snapshot.arrived), snapshot.waiting
         for warp, saved in zip(self.warps, snapshot.warps, strict=True):
             warp.load(saved)
+        for watch, state in zip(self._program.watches, snapshot.watches, strict=True):
+            watch.restore(state)
         self._program.issued = snapshot.issued
+        del self._program.printed[snapshot.printed :]
         self._turn, self._left = snapshot.turn, snapshot.left

@@ -3,11 +3,14 @@
     0x1000    arrays of the launch, module variables        (global, const, generic)
     shared    the running block's shared window             (shared; generic from `shared_base` on)
     param     the kernel's parameters                       (param)
-    local     one window a thread of the block              (local)
+    local     one stack of frames a thread of the block     (local)
 
 Global addresses are checked against what is allocated (whole words of 4 bytes, as `launch_memory` says),
-the others against their window.
+the others against their window; that of local memory ends where the thread's newest frame does.
 Shared memory is not cleared between blocks, as on hardware; it starts as zeros.
+
+Local memory is interleaved, as on hardware: the first `_ROW` bytes of every thread, then the next ones.
+So what is in use is one piece, however deep the frames, and the rest costs nothing.
 """
 
 from __future__ import annotations
@@ -24,6 +27,8 @@ from qdbg.runtime.launch import BoundLaunch
 LOCAL_WINDOW = 1 << 40
 PARAM_WINDOW = 1 << 41
 _ALIGN = 16
+#: No access is larger, so that none crosses into another thread's bytes.
+_ROW = 32
 
 
 class AccessError(Exception):
@@ -37,16 +42,20 @@ class AccessError(Exception):
 class Memory:
     """The bytes of a launch.  Addresses come as uint64 arrays, one an accessing lane."""
 
-    def __init__(self, bound: BoundLaunch, local_bytes: int):
+    def __init__(self, bound: BoundLaunch, frame_bytes: int, stack_bytes: int):
+        """frame_bytes: the kernel's frame; stack_bytes: what the frames of its calls may take, a thread."""
         self.end = bound.memory_end
         self.flat_size = _round_up(self.end)
-        self._shared = (bound.shared_base, bound.shared_bytes)
+        self.shared_window = (bound.shared_base, bound.shared_bytes)
         self._param = (self.flat_size, len(bound.parameters))
-        self._local = (_round_up(self._param[0] + len(bound.parameters)), local_bytes)
-        self.local_stride = _round_up(local_bytes)
-        size = self._local[0] + self.local_stride * bound.threads
+        self._local = _round_up(self._param[0] + len(bound.parameters), _ROW)
+        self._row = _ROW * bound.threads
+        self.stack_end = _round_up(frame_bytes + stack_bytes, _ROW)
+        size = self._local + self.stack_end // _ROW * self._row
         self.image: NDArray[np.uint8] = np.zeros(_round_up(size), np.uint8)
-        self._allocated = np.zeros(_round_up(self.end) + _ALIGN, np.bool_)
+        self._used = 0
+        self.use_local(frame_bytes)
+        self._allocated = np.zeros(_round_up(self.end) + _ROW, np.bool_)
         for allocation in bound.allocations:
             self.image[allocation.address : allocation.end] = allocation.data.view(np.uint8)
             self._allocated[allocation.address : allocation.allocated_end] = True
@@ -55,23 +64,38 @@ class Memory:
         self.image[param : param + len(bound.parameters)] = np.frombuffer(bound.parameters, np.uint8)
         self._views = {size: self.image.view(f"<u{size}") for size in (1, 2, 4, 8)}
 
-    def clear_local(self) -> None:
-        """Zero the local windows, for a new block."""
-        self.image[self._local[0] :] = 0
+    def use_local(self, top: int) -> None:
+        """Frames now reach up to `top`, at most `stack_end`."""
+        self._used = max(self._used, _round_up(top, _ROW) // _ROW * self._row)
 
-    def locate(self, space: Space, addresses: Array, threads: Array, size: int) -> Array:
+    def clear_local(self) -> None:
+        """Zero the frames, for a new block."""
+        self.image[self._local : self._local + self._used] = 0
+
+    def save(self) -> NDArray[np.uint8]:
+        """A copy of what is in use."""
+        return self.image[: self._local + self._used].copy()
+
+    def restore(self, saved: NDArray[np.uint8]) -> None:
+        """Return to a saved state, which stays valid."""
+        self.image[: len(saved)] = saved
+        self.image[len(saved) : self._local + self._used] = 0
+        self._used = len(saved) - self._local
+
+    def locate(self, space: Space, addresses: Array, threads: Array, tops: Array, size: int) -> Array:
         """Positions in the image of aligned accesses; raises `AccessError` for the first bad one.
 
-        `threads` are the accessing threads' numbers within the block.
+        `threads` are the accessing threads' numbers within the block, `tops` (uint64) the ends of their
+        newest frames.
         """
         misaligned = addresses & np.uint64(size - 1) != 0
         if space in ("global", "const", "generic"):
-            located, bad = self._locate_flat(addresses, threads, size)
+            located, bad = self._locate_flat(addresses, threads, tops, size)
+        elif space == "local":
+            located, bad = self._locate_local(addresses, threads, tops, size)
         else:
-            base, extent = {"shared": self._shared, "param": self._param, "local": self._local}[space]
+            base, extent = self.shared_window if space == "shared" else self._param
             located, bad = _window(addresses, base, extent, size)
-            if space == "local":
-                located = located + threads * self.local_stride
         wrong = misaligned | bad
         if wrong.any():
             position = int(np.argmax(wrong))
@@ -79,25 +103,44 @@ class Memory:
             raise AccessError(position, int(addresses[position]), reason)
         return located
 
-    def _locate_flat(self, addresses: Array, threads: Array, size: int) -> tuple[Array, Array]:
+    def _locate_flat(self, addresses: Array, threads: Array, tops: Array, size: int) -> tuple[Array, Array]:
         beyond = addresses >= np.uint64(self.end)
         if not beyond.any():
             located = addresses.astype(np.int64)
-            # Both ends suffice: an aligned access lies within 16 bytes, which one allocation starts at most.
-            return located, ~(self._allocated[located] & self._allocated[located + (size - 1)])
+            return located, ~self._is_allocated(located, size)
         located = np.where(beyond, np.uint64(0), addresses).astype(np.int64)
-        bad = ~(self._allocated[located] & self._allocated[located + (size - 1)])
+        bad = ~self._is_allocated(located, size)
+        offsets = addresses - np.uint64(LOCAL_WINDOW)
         windows = (
-            (LOCAL_WINDOW, self._local, threads * self.local_stride),
-            (PARAM_WINDOW, self._param, np.zeros_like(threads)),
-        )
-        for start, (base, extent), shift in windows:
-            offsets = addresses - np.uint64(start)
-            inside = (addresses >= np.uint64(start)) & (offsets < np.uint64(extent))
-            place, outside = _window(offsets, base, extent, size)
-            located = np.where(inside, place + shift, located)
+            (offsets < tops, self._locate_local(offsets, threads, tops, size)),
+            (addresses >= np.uint64(PARAM_WINDOW),
+             _window(addresses - np.uint64(PARAM_WINDOW), *self._param, size)),
+        )  # fmt: skip
+        for inside, (place, outside) in windows:
+            located = np.where(inside, place, located)
             bad = np.where(inside, outside, bad)
         return located, bad
+
+    def _is_allocated(self, located: Array, size: int) -> Array:
+        # Both ends suffice where an access lies within 16 bytes, as an allocation starts only at multiples.
+        found = self._allocated[located] & self._allocated[located + (size - 1)]
+        return found if size <= _ALIGN else found & self._allocated[located + _ALIGN]
+
+    def _locate_local(self, addresses: Array, threads: Array, tops: Array, size: int) -> tuple[Array, Array]:
+        outside = (addresses >= tops) | (tops - addresses < np.uint64(size))
+        inside = np.where(outside, np.uint64(0), addresses).astype(np.int64)
+        return self.local_places(inside, threads), outside
+
+    def local_places(self, addresses: NDArray[np.int64], threads: Array) -> NDArray[np.int64]:
+        """Positions in the image of bytes of local memory, unchecked."""
+        rows, column = np.divmod(addresses, _ROW)
+        places: NDArray[np.int64] = self._local + rows * self._row + threads * _ROW + column
+        return places
+
+    def is_shared(self, located: Array) -> Array:
+        """Which of the positions that `locate` returned lie in shared memory."""
+        base, extent = self.shared_window
+        return (located >= base) & (located < base + extent)
 
     def load(self, located: Array, size: int) -> Array:
         """The unsigned values of `size` bytes at positions that `locate` returned."""
@@ -116,5 +159,5 @@ def _window(addresses: Array, base: int, extent: int, size: int) -> tuple[Array,
     return np.where(outside, np.uint64(0), addresses).astype(np.int64) + base, outside
 
 
-def _round_up(value: int) -> int:
-    return -(-value // _ALIGN) * _ALIGN
+def _round_up(value: int, multiple: int = _ALIGN) -> int:
+    return -(-value // multiple) * multiple

@@ -14,19 +14,19 @@ import numpy as np
 from qdbg.compiler.ptx.ir import (
     TYPE_BITS,
     Address,
-    Function,
     Immediate,
     Instruction,
     Operand,
     Pair,
     Register,
+    Space,
     Special,
     Symbol,
 )
 from qdbg.runtime.interpreter.errors import Refusal
 from qdbg.runtime.interpreter.forms import DTYPES, Array
+from qdbg.runtime.interpreter.names import Names
 from qdbg.runtime.interpreter.specials import SUPPORTED
-from qdbg.runtime.launch import BoundLaunch
 
 if TYPE_CHECKING:
     from qdbg.runtime.interpreter.warp import Warp
@@ -34,20 +34,6 @@ if TYPE_CHECKING:
 Read = Callable[["Warp"], Array]
 Write = Callable[["Warp", Array, Array], None]
 _MASK64 = (1 << 64) - 1
-
-
-class Names:
-    """What the symbols of a kernel stand for: addresses of variables and offsets of parameters."""
-
-    def __init__(self, kernel: Function, bound: BoundLaunch):
-        self.kernel, self.bound = kernel, bound
-        self.addresses = {**bound.symbols, **bound.parameter_offsets}
-        self.local_bytes = 0
-        for variable in kernel.variables:
-            if variable.space == "local":
-                start = -(-self.local_bytes // max(variable.align, 1)) * max(variable.align, 1)
-                self.addresses[variable.name] = start
-                self.local_bytes = start + variable.size
 
 
 class Decoder:
@@ -66,7 +52,7 @@ class Decoder:
         match operand:
             case Register(name, negated):
                 self._check_file(name, type_name)
-                return _read_register(name, dtype, negated)
+                return _read_register(self.names.key(name), dtype, negated)
             case Special(name):
                 if name not in SUPPORTED:
                     raise Refusal(f"reads {name}, which is not supported yet")
@@ -74,7 +60,7 @@ class Decoder:
             case Immediate():
                 return self._constant(_immediate_bits(operand, type_name), type_name)
             case Symbol(name, offset):
-                return self._constant(self.symbol(name) + offset, type_name)
+                return self._symbol(name, offset, type_name)
         raise Refusal("has an operand that is not supported here")
 
     def write(self, operand: Operand | None, type_name: str) -> Write:
@@ -83,12 +69,12 @@ class Decoder:
             return lambda warp, active, value: None
         if not isinstance(operand, Register):
             raise Refusal("has a destination that is not a register")
-        name, bits = operand.name, TYPE_BITS[type_name]
-        self._check_file(name, type_name)
-        self.written.append(name)
-        width = TYPE_BITS[self.names.kernel.registers[name]]
+        bits, width = TYPE_BITS[type_name], self.width(operand.name)
+        self._check_file(operand.name, type_name)
         if width < bits:
-            raise Refusal(f"writes {bits} bits to {name}, which has {width}")
+            raise Refusal(f"writes {bits} bits to {operand.name}, which has {width}")
+        name = self.names.key(operand.name)
+        self.written.append(name)
         if _dtype(type_name).kind == "i" and width > bits:
             mask = np.uint64((1 << width) - 1)  # a narrow signed value fills the register with its sign
 
@@ -118,25 +104,47 @@ class Decoder:
             case None:
                 return self._constant(offset, "u64")
             case Symbol(name, inner):
-                return self._constant(self.symbol(name) + inner + offset, "u64")
+                return self._symbol(name, inner + offset, "u64")
             case Register(name):
+                key, step = self.names.key(name), np.uint64(offset & _MASK64)
                 if offset == 0:
-                    return lambda warp: warp.registers[name]
-                step = np.uint64(offset & _MASK64)
-                if TYPE_BITS[self.names.kernel.registers[name]] == 64:
-                    return lambda warp: warp.registers[name] + step
-                return lambda warp: warp.registers[name] + step & np.uint64(0xFFFFFFFF)
+                    return lambda warp: warp.registers[key]
+                if self.width(name) == 64:
+                    return lambda warp: warp.registers[key] + step
+                return lambda warp: warp.registers[key] + step & np.uint64(0xFFFFFFFF)
 
-    def symbol(self, name: str) -> int:
-        """The address of a variable in its space."""
-        try:
-            return self.names.addresses[name]
-        except KeyError:
-            raise Refusal(f"takes the address of {name}, which is not supported yet") from None
+    def space(self, named: Space, operand: Operand) -> Space:
+        """The state space that an access to `[operand]` with the qualifier `named` goes to.
+
+        A variable is accessed where it lives: `ld.param` of a device function's parameter is an access to
+        its frame (PTX ISA 5.1.6), and so is one through a register there, as such addresses are local.
+        """
+        base = operand.base if isinstance(operand, Address) else None
+        if isinstance(base, Symbol) and named in ("generic", "param"):
+            return self.names.spaces.get(base.name, named)
+        if named == "param" and not self.names.function.is_entry and not self.instruction.has("param::entry"):
+            return "local"
+        return named
+
+    def width(self, register: str) -> int:
+        """Bits of a register of the function."""
+        return TYPE_BITS[self.names.registers[register]]
+
+    def _symbol(self, name: str, offset: int, type_name: str) -> Read:
+        """The address of a variable or function in its space."""
+        if (constant := self.names.constants.get(name)) is not None:
+            return self._constant(constant + offset, type_name)
+        place = self.names.frame.get(name)
+        if place is None:
+            raise Refusal(f"takes the address of {name}, which is not supported yet")
+        if self.names.function.is_entry:  # its frame begins at 0
+            return self._constant(place + offset, type_name)
+        dtype, step = _dtype(type_name), np.uint64((place + offset) & _MASK64)
+        return lambda warp: (warp.stack.frame + step).astype(dtype)
 
     def _check_file(self, name: str, type_name: str) -> None:
-        if (self.names.kernel.registers[name] == "pred") != (type_name == "pred"):
-            raise Refusal(f"uses {name}, a .{self.names.kernel.registers[name]}, as a .{type_name}")
+        if (self.names.registers[name] == "pred") != (type_name == "pred"):
+            raise Refusal(f"uses {name}, a .{self.names.registers[name]}, as a .{type_name}")
 
     def _constant(self, bits: int, type_name: str) -> Read:
         dtype = _dtype(type_name)
@@ -176,4 +184,8 @@ def _immediate_bits(operand: Immediate, type_name: str) -> int:
         return int(wide.astype(np.float32).view(np.uint32)[0])
     if type_name in ("f32", "f64") and operand.kind == "int":
         raise Refusal("has an integer where a float is needed")
+    if type_name in ("f16", "f16x2", "bf16", "bf16x2"):
+        raise Refusal(f"has a constant where PTX has none: a register is needed for .{type_name}")
+    if TYPE_BITS[type_name] == 64 and operand.kind == "f32bits":
+        raise Refusal(f"has a single-precision constant where .{type_name} is needed")
     return operand.value

@@ -1,23 +1,33 @@
-"""Exact f32 arithmetic in the four rounding modes, lane by lane, through f64.
+"""Exact arithmetic of f32 and the 16-bit formats in the four rounding modes, lane by lane, through f64.
 
-An f32 product is exact in f64.  A sum of two f64 is not, but rounding it *to odd* (truncate, and set the
-last bit if anything was lost) keeps all that a second rounding to f32 needs, because f64 has more than
-two bits to spare.  So every operation rounds once, as IEEE 754 and PTX ask (PTX ISA 9.7.3).
+A product of such numbers is exact in f64.  A sum of two f64 is not, but rounding it *to odd* (truncate, and
+set the last bit if anything was lost) keeps all that a second rounding needs, because f64 has more than
+two bits to spare.  So every operation rounds once, as IEEE 754 and PTX ask (PTX ISA 9.7.3 and 9.7.4).
 """
 
 from __future__ import annotations
 
-from typing import Literal
+from collections.abc import Callable
 
 import numpy as np
 
+from qdbg.compiler.ptx.ir import Instruction
+from qdbg.runtime.interpreter.formats import F16, F32, MODES, Format, Mode
 from qdbg.runtime.interpreter.forms import Array
 
-Mode = Literal["rn", "rz", "rm", "rp"]
-
 _SMALLEST_NORMAL = np.float32(2.0**-126)
-#: The one NaN that f32 arithmetic produces.
-_CANONICAL_NAN = np.uint32(0x7FFFFFFF)
+_CANONICAL_NAN = np.uint32(F32.nan)
+_INTEGRAL: dict[Mode, Callable[[Array], Array]] = {
+    "rn": np.rint,  # ties to even
+    "rz": np.trunc,
+    "rm": np.floor,
+    "rp": np.ceil,
+}
+
+
+def rounding_mode(instruction: Instruction) -> Mode:
+    """The rounding modifier; `rn` where there is none."""
+    return next((m for m in MODES if instruction.has(m)), "rn")
 
 
 def canonical(x: Array) -> Array:
@@ -36,11 +46,11 @@ def saturate_unit(x: Array) -> Array:
 
 
 def correct(near: Array, above: Array, below: Array, mode: Mode) -> Array:
-    """The f32 in a rounding mode, from the nearest one and whether that is above or below the exact value."""
+    """The float in a rounding mode, from the nearest and whether that is above or below the exact value."""
     if mode == "rn":
         return near
-    down = np.nextafter(near, np.float32(-np.inf))
-    up = np.nextafter(near, np.float32(np.inf))
+    down = np.nextafter(near, near.dtype.type(-np.inf))
+    up = np.nextafter(near, near.dtype.type(np.inf))
     if mode == "rm":
         return np.where(above, down, near)
     if mode == "rp":
@@ -56,11 +66,33 @@ def round_to_f32(exact: Array, mode: Mode) -> Array:
     return correct(near, wide > exact, wide < exact, mode)
 
 
-def sum_to_odd(a: Array, b: Array) -> Array:
-    """a + b of f64, rounded to odd."""
+def narrow(exact: Array, format_: Format, mode: Mode) -> Array:
+    """f64 values as uint16 patterns of a 16-bit format; NaN becomes the canonical one."""
+    _, exponent = np.frexp(exact)
+    unit = np.maximum(exponent - format_.precision, format_.smallest)  # the exponent of the last place
+    rounded = np.ldexp(_INTEGRAL[mode](np.ldexp(exact, -unit)), unit)
+    over = (np.abs(rounded) > format_.largest) & np.isfinite(exact)
+    negative = np.signbit(exact)
+    stays = {"rn": False, "rz": True, "rm": ~negative, "rp": negative}[mode]
+    limit = np.copysign(np.where(stays, format_.largest, np.inf), exact)
+    value = np.where(over, limit, rounded)
+    if format_ is F16:
+        bits = value.astype(np.float16).view(np.uint16)
+    else:
+        bits = (value.astype(np.float32).view(np.uint32) >> np.uint32(16)).astype(np.uint16)
+    return np.where(np.isnan(exact), np.uint16(format_.nan), bits)
+
+
+def two_sum(a: Array, b: Array) -> tuple[Array, Array]:
+    """a + b of f64 to nearest, and the exact rest."""
     total = a + b
     b_part = total - a
-    error = (a - (total - b_part)) + (b - b_part)
+    return total, (a - (total - b_part)) + (b - b_part)
+
+
+def sum_to_odd(a: Array, b: Array) -> Array:
+    """a + b of f64, rounded to odd."""
+    total, error = two_sum(a, b)
     bits = total.view(np.int64)
     inexact = np.isfinite(total) & (error != 0) & (bits & 1 == 0)
     step = np.where((error > 0) == (total > 0), 1, -1)

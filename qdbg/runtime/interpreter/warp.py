@@ -8,29 +8,48 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from qdbg.compiler.ptx.ir import Space
-from qdbg.runtime.interpreter.control import EXIT
+from qdbg.compiler.ptx.ir import Instruction, Space
+from qdbg.runtime.interpreter.bounds import ErrorBound
 from qdbg.runtime.interpreter.errors import Coordinates, Fault, Reason
 from qdbg.runtime.interpreter.forms import Array
 from qdbg.runtime.interpreter.memory import AccessError, Memory
+from qdbg.runtime.interpreter.names import EXIT
+from qdbg.runtime.interpreter.schedule import Mask, Schedule
 from qdbg.runtime.interpreter.specials import CLOCKS, fixed_specials
+from qdbg.runtime.interpreter.stack import Stack
 
 if TYPE_CHECKING:
     from qdbg.runtime.interpreter.block import Block
+    from qdbg.runtime.launch import BoundLaunch
 
 #: The arrays of a warp that execution changes, registers apart.
-_STATE = ("pc", "carry", "waiting", "barrier", "needed")
-#: `Warp.barrier` of a lane that waits at bar.warp.sync; barriers of the block are 0 to 15.
-WARP_BARRIER = 16
+_STATE = ("pc", "carry", "waiting", "barrier", "needed", "stack", "schedule")
+#: Bytes of a string that printf or an assertion reads.
+_LONGEST = 4096
+
+
+@dataclass(frozen=True, slots=True)
+class Printed:
+    """What one call of printf in device code printed; block and thread are indices (x, y, z)."""
+
+    block: Coordinates
+    thread: Coordinates
+    text: str
+
+
+#: What messages say that an access does, other than load.
+_VERBS = {"st": "stores to", "atom": "updates", "red": "updates"}
 
 
 @dataclass(frozen=True, eq=False)
 class Event:
     """One executed warp instruction.
 
-    block and warp: numbers; index: the instruction's place in the body; mask: the lanes that were at it,
-    active: those whose guard held (bool [lanes]); writes: the destinations' contents afterwards
-    (uint64 [lanes]); memory: (space, addresses uint64 [active lanes], bytes a lane) of a load or store.
+    block and warp: numbers; index: the instruction's place in the linked code; mask: the lanes that were
+    at it, active: those whose guard held (bool [lanes], not to be modified); writes: the destinations'
+    contents afterwards (uint64 [lanes]); memory: (space, addresses uint64 [active lanes], bytes a lane) of
+    a load or store; error: what the ISA lets hardware differ by in what an approximate instruction wrote,
+    None otherwise.
     """
 
     block: int
@@ -40,14 +59,17 @@ class Event:
     active: NDArray[np.bool_]
     writes: dict[str, NDArray[np.uint64]]
     memory: tuple[Space, NDArray[np.uint64], int] | None
+    error: ErrorBound | None = None
 
 
 class Warp:
     """`lanes` threads of a block that share instruction issue.
 
-    pc: int64 [lanes], index into the body, -1 where the lane has exited or never existed;
-    registers: name -> uint64 [lanes], bit patterns, 0 before the first write; carry: bool [lanes], CC.CF;
-    waiting: int64 [lanes], index of the barrier instruction that a lane waits at, -1 if it does not.
+    pc: int64 [lanes], index into the linked code, -1 where the lane has exited or never existed;
+    registers: name -> uint64 [lanes], bit patterns, 0 before the first write, those of a device function
+    named `function::register`; carry: bool [lanes], CC.CF; stack: the calls that the lanes are in;
+    waiting: int64 [lanes], index of the instruction at which a lane waits for others, -1 if it does not;
+    barrier: int64 [lanes], the barrier that it waits at, or the kind of collective (`meeting_number`).
     """
 
     def __init__(self, block: Block, number: int):
@@ -59,12 +81,14 @@ class Warp:
         self.exists = self.threads < program.bound.threads
         self.pc = np.where(self.exists, np.int64(program.entry), np.int64(EXIT))
         self.registers: dict[str, NDArray[np.uint64]] = {
-            name: np.zeros(self.lanes, np.uint64) for name in program.kernel.registers
+            name: np.zeros(self.lanes, np.uint64) for name in program.registers
         }
+        self.stack = Stack(self.lanes, program.names.frame_bytes)
         self.carry = np.zeros(self.lanes, np.bool_)
         self.waiting = np.full(self.lanes, -1, np.int64)
         self.barrier = np.zeros(self.lanes, np.int64)
         self.needed = np.zeros(self.lanes, np.int64)  # threads the barrier waits for, or lanes as a mask
+        self.schedule = Schedule(self.lanes, program.choices)
         self._specials = fixed_specials(program.bound, block.coordinates, number, self.threads)
         self._access: tuple[Space, NDArray[np.uint64], int] | None = None
         self._current = 0
@@ -84,34 +108,37 @@ class Warp:
         """Live lanes that wait at no barrier."""
         return (self.pc >= 0) & (self.waiting < 0)
 
-    def next(self) -> tuple[int, NDArray[np.bool_]] | None:
-        """The instruction to issue and the lanes at it; None if no lane can run.
+    def next(self) -> tuple[int, Mask] | None:
+        """The instruction to issue and the lanes at it, not to be modified; None if no lane can run."""
+        choice = self.schedule.choose(self)
+        return None if choice is None else choice[:2]
 
-        Lanes in the block that comes first in control-flow order run first, so that those ahead wait
-        and all meet again at the latest where their paths join (the post-dominator).
-        """
-        runnable = self.runnable
-        if not np.count_nonzero(runnable):
-            return None
-        ranks = np.where(runnable, self.program.rank[self.pc], self.program.last_rank)
-        index = int(self.pc[ranks.argmin()])
-        return index, runnable & (self.pc == index)
+    def step(self) -> Event | None:
+        """Execute the next instruction; None if no lane can run.  Raises as `execute` does."""
+        choice = self.schedule.choose(self)
+        return None if choice is None else self._issue(*choice)
 
-    def execute(self, index: int, mask: NDArray[np.bool_]) -> Event:
+    def execute(self, index: int, mask: Mask) -> Event:
         """Execute the instruction at `index` for exactly the lanes in `mask`, which must all be there.
 
         Raises `ValueError` if one is not, `Fault` and `Unsupported`.  When a lane faults, the lanes below
         it have done the instruction, it and those above have not, and no lane has moved on.
         """
-        ready = mask & (self.pc == index) & (self.waiting < 0)
+        runnable = self.runnable
+        ready = mask & runnable & (self.pc == index)
         if not 0 < np.count_nonzero(mask) == np.count_nonzero(ready):
             raise ValueError(f"not every lane of the mask is about to execute instruction {index}")
+        return self._issue(index, mask.copy(), np.count_nonzero(mask) == np.count_nonzero(runnable))
+
+    def _issue(self, index: int, mask: Mask, alone: bool) -> Event:
+        """Execute; `alone` says that no lane outside `mask` could run."""
         operation = self.program.operation(index)
         self._current, self._access = index, None
+        active, jump = mask, None
         with np.errstate(all="ignore"):
-            active = mask & operation.guard(self) if operation.guard else mask
-            jump = None
-            if np.count_nonzero(active):
+            if operation.guard is not None:
+                active = mask & operation.guard(self)
+            if active is mask or np.count_nonzero(active):
                 try:
                     jump = operation.action(self, active)
                 except Fault as fault:
@@ -121,12 +148,15 @@ class Warp:
                     raise
         self.pc[mask] = self.program.follow(index + 1)
         if jump is not None:
-            self.pc[active] = self.program.follow(jump)
+            self.pc[active] = jump if isinstance(jump, int) else jump[active]
+        self.schedule.ran(mask, alone, operation.weight)
         self.program.issued += 1
         if self.block.waiting:
-            self.block.release(self)
+            self.block.release(self, mask)
         writes = {name: self.registers[name].copy() for name in operation.writes}
-        return Event(self.block.number, self.number, index, mask.copy(), active, writes, self._access)
+        return Event(
+            self.block.number, self.number, index, mask, active, writes, self._access, operation.error
+        )
 
     def save(self) -> dict[str, Any]:
         """A copy of what execution changes."""
@@ -141,6 +171,16 @@ class Warp:
         self.registers = {name: values.copy() for name, values in state["registers"].items()}
 
     # What actions use.
+
+    @property
+    def instruction(self) -> Instruction:
+        """The instruction that is being executed."""
+        return self.program.code[self._current]
+
+    @property
+    def index(self) -> int:
+        """Its index in the linked code."""
+        return self._current
 
     def special(self, name: str) -> NDArray[np.uint64]:
         """The lanes' values of a special register (PTX ISA 10)."""
@@ -157,30 +197,50 @@ class Warp:
         lanes = np.flatnonzero(active)
         chosen = addresses[lanes]
         try:
-            located = self.memory.locate(space, chosen, self.threads[lanes], size)
+            located = self.memory.locate(space, chosen, self.threads[lanes], self.stack.top[lanes], size)
         except AccessError as error:
             raise self._access_fault(error, int(lanes[error.position]), space, size) from None
         self._access = (space, chosen, size)
+        for watch in self.program.watches:
+            watch.access(self, self._current, space, lanes, located, size)
         return lanes, located
 
     def wait_at_barrier(self, active: Array, ident: Array, count: Array) -> None:
-        """The active lanes wait at a barrier of the block for `count` threads, 0 meaning all."""
-        self.block.waiting = True
+        """The active lanes wait at a barrier of the block for `count` threads, 0 meaning all.
+
+        Or at a collective, whose number `ident` then is, for the lanes in their member masks `count`.
+        """
+        self.block.waiting = self.block.changed = True
         np.copyto(self.waiting, self._current, where=active)
         np.copyto(self.barrier, ident, where=active, casting="unsafe")
         np.copyto(self.needed, count, where=active, casting="unsafe")
 
-    def wait_for_lanes(self, active: Array, members: Array) -> None:
-        """The active lanes wait for the lanes in their member masks."""
-        self.wait_at_barrier(active, np.full(self.lanes, WARP_BARRIER), members)
+    def place(self, lane: int) -> int:
+        """The index of the instruction that a lane waits at, or else of the one that is being executed."""
+        waiting = int(self.waiting[lane])
+        return waiting if waiting >= 0 else self._current
 
-    def arrive_at_barrier(self, ident: int) -> None:
-        """The warp arrives at a barrier without waiting (bar.arrive)."""
-        self.block.arrived[ident] = self.block.arrived.get(ident, 0) + self.lanes
+    def word(self, lane: int, address: int, size: int) -> int:
+        """The unsigned value of `size` bytes at a generic address, as a lane sees it."""
+        active = np.arange(self.lanes) == lane
+        _, located = self.locate("generic", np.full(self.lanes, address, np.uint64), active, size)
+        self._access = None  # it is not the instruction's own
+        return int(self.memory.load(located, size)[0])
+
+    def string(self, lane: int, address: int) -> str:
+        """The text at a generic address up to a zero byte, at most `_LONGEST` bytes of it."""
+        found = bytearray()
+        while len(found) < _LONGEST and (byte := self.word(lane, address + len(found), 1)):
+            found.append(byte)
+        return found.decode("utf-8", "replace")
+
+    def print(self, lane: int, text: str) -> None:
+        """A lane prints."""
+        self.program.printed.append(Printed(self.block.coordinates, self.thread(lane), text))
 
     def fault(self, message: str, reason: Reason, lane: int, address: int | None = None) -> Fault:
         """A fault of a lane at the current instruction."""
-        instruction = self.program.kernel.body[self._current]
+        instruction = self.instruction
         source = self.program.bound.source
         return Fault(
             f"{source.place(instruction)}: {message}: {source.quote(instruction)}",
@@ -193,10 +253,10 @@ class Warp:
 
     def name(self, lane: int) -> str:
         """A thread as messages name it."""
-        return f"thread {_tuple(self.thread(lane))} of block {_tuple(self.block.coordinates)}"
+        return thread_name(self.program.bound, int(self.threads[lane]), self.block.number)
 
     def _access_fault(self, error: AccessError, lane: int, space: Space, size: int) -> Fault:
-        verb = "stores to" if self.program.kernel.body[self._current].opcode == "st" else "loads from"
+        verb = _VERBS.get(self.instruction.opcode, "loads from")
         place = (
             f"{self.name(lane)} {verb} {space if space != 'generic' else 'global'} address {error.address:#x}"
         )
@@ -214,6 +274,13 @@ class Warp:
 def coordinates(number: int, shape: Coordinates) -> Coordinates:
     """The index (x, y, z) of a thread or block from its number, x fastest."""
     return number % shape[0], number // shape[0] % shape[1], number // (shape[0] * shape[1])
+
+
+def thread_name(bound: BoundLaunch, thread: int, block: int) -> str:
+    """A thread, given by its number in a block and that one's number, as messages name it."""
+    return (
+        f"thread {_tuple(coordinates(thread, bound.block))} of block {_tuple(coordinates(block, bound.grid))}"
+    )
 
 
 def _tuple(triple: Coordinates) -> str:

@@ -1,42 +1,48 @@
-"""How this package's functions are compiled, and where the compiled code is kept.
+"""How the functions of this package are compiled: to plain machine code that knows nothing of Python.
 
-numba keeps what it compiled beside the source and looks only at the file that a function stands in:
-after a change to a function that it calls, stale code would run.  So the code is kept in the cache,
-in a folder named after all of this package's source.
+Without numba's reference counts (they are atomic, and took a third of a forward pass) no function can
+make an array: all memory comes from the caller.
 """
 
 from __future__ import annotations
 
-import hashlib
-import os
-import tempfile
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import numba
 
-from qdbg.runtime.checkpoints import cache_directory
+#: Everything that has been handed to `compiled`.
+FUNCTIONS: list[Any] = []
+_OPTIONS: dict[str, Any] = {"_nrt": False, "error_model": "numpy"}
 
 
-def _folder() -> Path:
-    """A folder that can be written; a temporary one where the cache cannot."""
-    digest = hashlib.sha256(numba.__version__.encode())
-    for source in sorted(Path(__file__).parent.glob("*.py")):
-        digest.update(source.read_bytes())
-    folder = cache_directory() / f"compiled-{digest.hexdigest()[:12]}"
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        if os.access(folder, os.W_OK):
-            return folder
-    except OSError:
-        pass
-    return Path(tempfile.mkdtemp(prefix="qdbg-compiled-"))
+def compiled(function: Callable[..., Any], **options: Any) -> Any:
+    """Compile a function when an entry that calls it is compiled."""
+    inner: dict[str, Any] = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True}
+    FUNCTIONS.append(numba.njit(**_OPTIONS, **inner, **options)(function))
+    return FUNCTIONS[-1]
 
 
-setattr(numba.config, "CACHE_DIR", str(_folder()))  # noqa: B010  numba makes its settings at run time
+def reordered(function: Callable[..., Any]) -> Any:
+    """The same for a sum whose terms may be added in any order, so that it vectorises."""
+    return compiled(function, fastmath={"reassoc"})
 
 
-def compiled(function: Callable[..., Any]) -> Any:
-    """Compile a function when it is first called, and keep the code."""
-    return numba.njit(cache=True)(function)
+def reached(entry: Callable[..., Any]) -> list[Any]:
+    """The compiled functions that an entry calls, directly or not."""
+    found: list[Any] = []
+    open_ = [entry]
+    while open_:
+        function = open_.pop()
+        for name in function.__code__.co_names:
+            called: Any = function.__globals__.get(name)
+            if any(called is known for known in FUNCTIONS) and called not in found:
+                found.append(called)
+                open_.append(called.py_func)
+    return found
+
+
+def llvm_of(entry: Callable[..., int]) -> tuple[str, str]:
+    """(LLVM assembly, symbol) of an entry and all that it calls: three int64 in, one out."""
+    made = numba.cfunc("int64(int64, int64, int64)", **_OPTIONS)(entry)
+    return made.inspect_llvm(), made.native_name

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from qdbg.runtime.sparse.compiled import compiled
+from qdbg.runtime.sparse.compiled import compiled, reordered
 from qdbg.runtime.sparse.pack import STRETCH, Columns, Floats, Lists
 
 f4 = np.float32
@@ -38,17 +38,35 @@ def sigmoid(x: Any) -> Any:
 
 
 @compiled
-def add_product(matrix: Columns, which: int, x: Floats, y: Floats) -> None:
-    """y += M x for matrix number `which`, columns of zero inputs skipped."""
+def clear(values: Floats) -> None:
+    """Zeros everywhere."""
+    for i in range(len(values)):
+        values[i] = ZERO
+
+
+@compiled
+def add_product(matrix: Columns, which: int, x: Floats, y: Floats) -> int:
+    """y += M x for matrix number `which`, columns of zero inputs skipped.  Returns how many bytes of the
+    matrix were read: values of 4, and 4 more for the row of each that is stored by itself."""
+    stretches, others = np.int64(0), np.int64(0)
     for c in range(matrix.start[which], matrix.start[which + 1]):
         value = x[matrix.column[c]]
         if value != ZERO:
+            stretches += np.int64(matrix.dense_at[c + 1]) - np.int64(matrix.dense_at[c])
+            others += np.int64(matrix.scatter_at[c + 1]) - np.int64(matrix.scatter_at[c])
             for d in range(matrix.dense_at[c], matrix.dense_at[c + 1]):
                 source, row = np.uint64(d) * WIDE, np.uint64(matrix.dense_row[d])
                 for j in range(WIDE):
                     y[row + j] += matrix.dense_value[source + j] * value
             for k in range(matrix.scatter_at[c], matrix.scatter_at[c + 1]):
                 y[matrix.scatter_row[k]] += matrix.scatter_value[k] * value
+    return int(4 * STRETCH * stretches + 8 * others)
+
+
+@compiled
+def row_bytes(rows: Lists, row: int) -> int:
+    """What reading a sparse row takes: values and their places, 4 bytes each."""
+    return int(8 * (np.int64(rows.at[row + 1]) - np.int64(rows.at[row])))
 
 
 @compiled
@@ -67,18 +85,11 @@ def scatter(rows: Lists, row: int, factor: Any, y: Floats) -> None:
         y[rows.entry[k]] += rows.value[k] * factor
 
 
-@compiled
+@reordered
 def mean_square(x: Floats) -> Any:
-    """The mean of the squares, in sixteen partial sums that the processor adds side by side."""
-    parts = np.zeros(16, np.float32)
-    whole = len(x) // 16 * 16
-    for i in range(0, whole, 16):
-        for j in range(16):
-            parts[j] += x[i + j] * x[i + j]
+    """The mean of the squares."""
     total = ZERO
-    for j in range(16):
-        total += parts[j]
-    for i in range(whole, len(x)):
+    for i in range(len(x)):
         total += x[i] * x[i]
     return total / f4(len(x))
 
@@ -102,12 +113,12 @@ def any_alive(channels: Floats, first: int, size: int) -> bool:
 
 
 @compiled
-def arg_max(values: Floats) -> int:
-    """The first of the largest; stretches without anything larger are passed over without branches."""
+def arg_max(values: Floats, count: int) -> int:
+    """The first of the largest of `count` values; stretches without a larger one take no branches."""
     best = 0
-    for first in range(0, len(values), STRETCH):
+    for first in range(0, count, STRETCH):
         top, larger = values[best], np.int32(0)
-        end = min(first + STRETCH, len(values))
+        end = min(first + STRETCH, count)
         for i in range(np.uint64(first), np.uint64(end)):
             larger += np.int32(values[i] > top)
         if larger:

@@ -1,14 +1,19 @@
 """The shapes that compiled code works on: the model, its state and its scratch space as named tuples
-of arrays (numba takes those apart at compile time)."""
+of arrays (numba takes those apart at compile time), and the table by which it finds them."""
 
 from __future__ import annotations
 
 from collections import namedtuple
+from collections.abc import Iterator
 from typing import Any, NamedTuple, get_type_hints
 
 import numpy as np
+from numpy.typing import NDArray
 
-from qdbg.runtime.sparse.pack import Columns, Floats, Indices, Lists, Packed
+from qdbg.runtime.sparse.pack import STRETCH, Columns, Floats, Indices, Lists, Packed
+
+#: Tokens of a block; 64 of float32 fill whole vector registers and a cache line each.
+BLOCK = 64
 
 
 class Geometry(NamedTuple):
@@ -57,24 +62,10 @@ class Model(NamedTuple):
     gate_rows: Lists
     up: Lists
     down: Lists
-    head_rows: Lists
     qkv: Columns
     gate: Columns
     head: Columns
-    epsilon: np.float32
-
-
-def _places() -> dict[str, int]:
-    place, places = len(Geometry._fields), {}
-    for name, kind in get_type_hints(Model).items():
-        if name not in ("geometry", "epsilon"):
-            places[name] = place
-            place += 2 * len(getattr(kind, "_fields", "1"))
-    return places
-
-
-#: Where each field's first array has its entry (begin, end) in `Bundle.table`, after the geometry.
-AT: Any = namedtuple("AT", _places())(**_places())
+    epsilon: Floats
 
 
 class State(NamedTuple):
@@ -90,6 +81,126 @@ class State(NamedTuple):
     window: Floats
     keys: Floats
     values: Floats
+
+
+class Entries(NamedTuple):
+    """Keys or queries of the tokens of a block: the entries that are not 0.
+
+    at: uint32 [BLOCK, head size], which channels; value: their values; count: int64 [BLOCK].
+    """
+
+    at: Indices
+    value: Floats
+    count: Any
+
+
+class Room(NamedTuple):
+    """Scratch space, and what goes in and out.  Shapes: T = BLOCK tokens, H hidden.
+
+    tokens: int64 [T], to be fed; expected: int64 [T], what should follow each, or -1; logits: of the
+    newest token, with a stretch to spare; scores: of every position, where attention is alive; xs,
+    norms: [H, T], the residual stream and its norm; span: [H, 2], the least and the greatest of each
+    row of norms; row, line, squares: [T]; x, normed: [H], channels, gates: the same of a single token;
+    fresh, seen, mixed: [head size]; weights: int64 [1], bytes of weights that `feed` has read so far.
+    """
+
+    tokens: Any
+    expected: Any
+    logits: Floats
+    scores: Floats
+    xs: Floats
+    norms: Floats
+    span: Floats
+    row: Floats
+    line: Floats
+    squares: Floats
+    x: Floats
+    normed: Floats
+    channels: Floats
+    gates: Floats
+    fresh: Floats
+    seen: Floats
+    mixed: Floats
+    key: Entries
+    query: Entries
+    weights: Any
+
+
+def _places() -> dict[str, int]:
+    place, places = len(Geometry._fields), {}
+    for group in (Model, State, Room):
+        for name, kind in get_type_hints(group).items():
+            if name != "geometry":
+                assert name not in places
+                places[name] = place
+                place += 2 * len(getattr(kind, "_fields", "1"))
+    return places | {"end": place}
+
+
+#: Where the first array of each field has its entry (address, length) in a table, after the geometry.
+AT: Any = namedtuple("AT", _places())(**_places())
+
+
+class Table:
+    """Where compiled code finds everything: the geometry, then address and length of every array.
+
+    `address` is what entries are called with.  A table keeps its arrays alive.
+    """
+
+    def __init__(self, model: Model, room: Room):
+        self._numbers = np.zeros(AT.end, np.int64)
+        self._numbers[: len(model.geometry)] = model.geometry
+        self._held: dict[int, Any] = {}
+        self.address = self._numbers.ctypes.data
+        self.place(AT.kinds, model[1:])
+        self.place(AT.tokens, room)
+
+    def place(self, at: int, group: Any) -> None:
+        """Note the arrays of a tuple, from an entry on."""
+        self._held[at] = group
+        for array in _arrays(group):
+            assert array.flags.c_contiguous
+            self._numbers[at : at + 2] = array.ctypes.data, array.size
+            at += 2
+
+
+def _arrays(group: Any) -> Iterator[NDArray[Any]]:
+    for part in group:
+        if isinstance(part, tuple):
+            yield from _arrays(part)
+        else:
+            yield part
+
+
+def room_for(model: Model, positions: int = 0) -> Room:
+    """Scratch space; positions: how far attention looks back."""
+    g = model.geometry
+    shapes: dict[str, Any] = {
+        "logits": g.vocabulary + STRETCH,
+        "scores": positions,
+        "xs": (g.hidden, BLOCK),
+        "norms": (g.hidden, BLOCK),
+        "span": (g.hidden, 2),
+        **dict.fromkeys(("row", "line", "squares"), BLOCK),
+        **dict.fromkeys(("x", "normed"), g.hidden),
+        "channels": model.convolution.shape[2],
+        "gates": int(model.units.max(initial=0)) + STRETCH,
+        **dict.fromkeys(("fresh", "seen"), g.head),
+        "mixed": 2 * g.attention_head,
+    }
+    size = (BLOCK, g.head)
+    entries = [
+        Entries(np.zeros(size, np.uint32), np.zeros(size, np.float32), np.zeros(BLOCK, np.int64))
+        for _ in range(2)
+    ]
+    return Room(
+        tokens=np.zeros(BLOCK, np.int64),
+        expected=np.zeros(BLOCK, np.int64),
+        **{name: np.zeros(shape, np.float32) for name, shape in shapes.items()},
+        key=entries[0],
+        query=entries[1],
+        weights=np.zeros(1, np.int64),
+    )
 
 
 def geometry_of(packed: Packed) -> Geometry:
@@ -130,37 +241,10 @@ def model_of(packed: Packed) -> Model:
             "units": packed.units.astype(np.uint32),
             "tap_used": arrays["convolution"].any(2).astype(np.uint32),
             "frequency": (1.0 / np.float32(base) ** exponents).astype(np.float32),
-            "epsilon": np.float32(packed.config["rms_norm_eps"]),
+            "epsilon": np.array([packed.config["rms_norm_eps"]], np.float32),
         }
     )
     return Model(**fields)
-
-
-class Bundle(NamedTuple):
-    """A model as three arrays.  Handing compiled code a hundred arrays at every call would cost more
-    than a forward pass; `single.unbundle` makes a `Model` of views again.
-
-    table: geometry, then the position of every array in `floats` or `indices`, in order of `Model`.
-    """
-
-    floats: Floats
-    indices: Indices
-    table: Any
-
-
-def bundle(model: Model) -> Bundle:
-    """Flatten a model."""
-    floats: list[Floats] = []
-    indices: list[Indices] = []
-    table: list[int] = [*model.geometry]
-    for part in model[1:-1]:
-        for array in part if isinstance(part, tuple) else (part,):
-            store: list[Any] = floats if array.dtype == np.float32 else indices
-            begin = sum(len(held) for held in store)
-            store.append(array.ravel())
-            table += [begin, begin + array.size]
-    floats.append(np.array([model.epsilon]))
-    return Bundle(np.concatenate(floats), np.concatenate(indices), np.array(table, np.int64))
 
 
 def empty_state(model: Model, positions: int = 0) -> State:

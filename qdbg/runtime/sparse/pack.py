@@ -112,7 +112,6 @@ def pack(checkpoint: Path) -> Packed:
     _pack_mlp(packed, of)
     packed.lists["embed"] = make_lists([tensors["embed_tokens.weight"]])
     packed.columns["head"] = make_columns([tensors["lm_head.weight"]])
-    packed.lists["head"] = make_lists([tensors["lm_head.weight"]])
     return packed
 
 

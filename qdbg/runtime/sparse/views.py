@@ -1,59 +1,106 @@
-"""Inside compiled code: a `Model` of views into a `Bundle`."""
+"""Inside compiled code: views of the arrays that a `Table` lists.
+
+A function gets the table's address and makes views of what it needs.  To hand whole models from function
+to function as tuples of a hundred arrays would take numba most of a minute to compile.
+"""
 
 from __future__ import annotations
 
 from typing import Any
 
+from numba import types
+from numba.core import cgutils
+from numba.extending import intrinsic
+from numba.np import arrayobj
+
 from qdbg.runtime.sparse.compiled import compiled
-from qdbg.runtime.sparse.model import AT, Bundle, Geometry, Model
-from qdbg.runtime.sparse.pack import Columns, Floats, Lists
+from qdbg.runtime.sparse.model import AT, BLOCK, Entries, Geometry
+from qdbg.runtime.sparse.pack import Columns, Lists
+
+
+def _number(builder: Any, table: Any, at: Any) -> Any:
+    """The code that reads a number of a table."""
+    return builder.load(builder.gep(builder.inttoptr(table, cgutils.intp_t.as_pointer()), [at]))
+
+
+def _view(element: Any) -> Any:
+    """An intrinsic (table, at, shape) -> the array that has its entry there, C order, unchecked."""
+
+    def typed(_typing: Any, _table: Any, _at: Any, shape: Any) -> Any:
+        kind = types.Array(element, len(shape), "C")
+
+        def generate(context: Any, builder: Any, _signature: Any, arguments: Any) -> Any:
+            array = arrayobj.make_array(kind)(context, builder)  # type: ignore[no-untyped-call]
+            sizes = cgutils.unpack_tuple(builder, arguments[2])  # type: ignore[no-untyped-call]
+            size = context.get_constant(types.intp, context.get_abi_sizeof(array.data.type.pointee))
+            strides = [size]
+            for length in reversed(sizes[1:]):
+                strides.insert(0, builder.mul(strides[0], length))
+            data = builder.inttoptr(_number(builder, *arguments[:2]), array.data.type)
+            arrayobj.populate_array(array, data, sizes, strides, size, None)  # type: ignore[no-untyped-call]
+            return array._getvalue()
+
+        return kind(types.int64, types.int64, shape), generate
+
+    return intrinsic(typed)
+
+
+def _read_number(_typing: Any, _table: Any, _at: Any) -> Any:
+    def generate(_context: Any, builder: Any, _signature: Any, arguments: Any) -> Any:
+        return _number(builder, *arguments)
+
+    return types.int64(types.int64, types.int64), generate
+
+
+#: (table, at) -> the number there.
+number: Any = intrinsic(_read_number)
+float32s, uint32s = _view(types.float32), _view(types.uint32)
+int64s, uint8s = _view(types.int64), _view(types.uint8)
 
 
 @compiled
-def _floats(bundle: Bundle, at: int) -> Floats:
-    return bundle.floats[bundle.table[at] : bundle.table[at + 1]]
-
-
-@compiled
-def _indices(bundle: Bundle, at: int) -> Any:
-    return bundle.indices[bundle.table[at] : bundle.table[at + 1]]
-
-
-@compiled
-def _matrix(bundle: Bundle, at: int) -> Any:
-    flat, layers = _floats(bundle, at), bundle.table[0]
-    return flat.reshape(layers, len(flat) // layers)
-
-
-@compiled
-def _lists(b: Bundle, at: int) -> Lists:
-    return Lists(_indices(b, at), _indices(b, at + 2), _indices(b, at + 4), _floats(b, at + 6))
-
-
-@compiled
-def _columns(b: Bundle, at: int) -> Columns:
-    dense = (_indices(b, at + 4), _indices(b, at + 6), _floats(b, at + 8))
-    sparse = (_indices(b, at + 10), _indices(b, at + 12), _floats(b, at + 14))
-    return Columns(_indices(b, at), _indices(b, at + 2), *dense, *sparse)
-
-
-@compiled
-def unbundle(b: Bundle) -> Model:
-    """Views of a bundle's arrays, in the order of `Model`."""
-    t = b.table
-    g = Geometry(t[0], t[1], t[2], t[3], t[4], t[5], t[6], t[7], t[8], t[9])
-    channels = g.head * (2 * g.key_heads + g.value_heads)
-    taps = _floats(b, AT.convolution)
-    convolution = taps.reshape(g.layers, len(taps) // (g.layers * channels), channels)
-    tap_used = _indices(b, AT.tap_used).reshape(g.layers, len(taps) // (g.layers * channels))
-    vectors = (_indices(b, AT.kinds), _indices(b, AT.units), _matrix(b, AT.norm1), _matrix(b, AT.norm2))
-    heads = (_matrix(b, AT.decay), _matrix(b, AT.dt_bias), _matrix(b, AT.gated_norm))
-    rotary = (_matrix(b, AT.q_norm), _matrix(b, AT.k_norm), _floats(b, AT.frequency))
-    mixer = (_lists(b, AT.z), _lists(b, AT.b), _lists(b, AT.a), _lists(b, AT.out))
-    attend = (_lists(b, AT.q_proj), _lists(b, AT.k_proj), _lists(b, AT.v_proj), _lists(b, AT.o_proj))
-    swiglu = (_lists(b, AT.gate_rows), _lists(b, AT.up), _lists(b, AT.down))
-    columns = (_columns(b, AT.qkv), _columns(b, AT.gate), _columns(b, AT.head))
-    return Model(
-        g, *vectors, _floats(b, AT.final_norm), convolution, tap_used, *heads, *rotary, _lists(b, AT.embed),
-        _lists(b, AT.qkv_rows), *mixer, *attend, *swiglu, _lists(b, AT.head_rows), *columns, b.floats[-1],
+def geometry(t: int) -> Geometry:
+    """The sizes."""
+    return Geometry(
+        number(t, 0), number(t, 1), number(t, 2), number(t, 3), number(t, 4), number(t, 5), number(t, 6),
+        number(t, 7), number(t, 8), number(t, 9),
     )  # fmt: skip
+
+
+@compiled
+def taps(t: int) -> int:
+    """How many inputs the convolution sees."""
+    return int(number(t, AT.tap_used + 1) // number(t, 0))
+
+
+@compiled
+def lists(t: int, at: int) -> Lists:
+    """The sparse rows that have their entries from `at` on."""
+    return Lists(
+        uint32s(t, at, (number(t, at + 1),)),
+        uint32s(t, at + 2, (number(t, at + 3),)),
+        uint32s(t, at + 4, (number(t, at + 5),)),
+        float32s(t, at + 6, (number(t, at + 7),)),
+    )
+
+
+@compiled
+def columns(t: int, at: int) -> Columns:
+    """The sparse columns that have their entries from `at` on."""
+    return Columns(
+        uint32s(t, at, (number(t, at + 1),)),
+        uint32s(t, at + 2, (number(t, at + 3),)),
+        uint32s(t, at + 4, (number(t, at + 5),)),
+        uint32s(t, at + 6, (number(t, at + 7),)),
+        float32s(t, at + 8, (number(t, at + 9),)),
+        uint32s(t, at + 10, (number(t, at + 11),)),
+        uint32s(t, at + 12, (number(t, at + 13),)),
+        float32s(t, at + 14, (number(t, at + 15),)),
+    )
+
+
+@compiled
+def entries(t: int, at: int) -> Entries:
+    """The keys or queries that have their entries from `at` on."""
+    shape = (BLOCK, number(t, at + 1) // BLOCK)
+    return Entries(uint32s(t, at, shape), float32s(t, at + 2, shape), int64s(t, at + 4, (BLOCK,)))
