@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from generate_integers import statement
 from hypothesis import strategies as st
 
 VARIABLES, PREDICATES, OWN = 8, 4, 12
@@ -52,14 +53,20 @@ class Case:
 
 
 @st.composite
-def programs(draw: st.DrawFn, max_block: int = 4, max_grid: int = 2, size: int = 12, depth: int = 3) -> Case:
-    """Kernels of about `size` statements nested at most `depth` deep, launched with small blocks."""
+def programs(
+    draw: st.DrawFn, max_block: int = 4, max_grid: int = 2, size: int = 12, depth: int = 3,
+    integers: bool = False,
+) -> Case:  # fmt: skip
+    """Kernels of about `size` statements nested at most `depth` deep, launched with small blocks.
+
+    integers: draw from the whole integer instruction set, see `generate_integers`.
+    """
     width = draw(st.integers(1, max_block))
     block = draw(
         st.sampled_from([(width, 1, 1)] + [(width // 2, 2, 1), (1, width // 2, 2)] * (width % 2 == 0))
     )
     grid = draw(st.sampled_from([(1, 1, 1), (max_grid, 1, 1), (1, max_grid, 1)]))
-    writer = _Writer(draw, size)
+    writer = _Writer(draw, size, integers)
     writer.statements(depth, top=True)
     threads = grid[0] * grid[1] * block[0] * block[1] * block[2]
     word = st.one_of(st.sampled_from(_CONSTANTS), st.integers(0, 0xFFFFFFFF))
@@ -91,6 +98,7 @@ mov.u32 %r8, %ctaid.x; mov.u32 %r9, %ctaid.y; add.u32 %r8, %r8, %r9;
 mad.lo.u32 %r9, %r8, %r7, %r6;
 mul.wide.u32 %d2, %r9, {4 * OWN}; add.s64 %d2, %d1, %d2;
 mov.u32 %v0, %r6; mov.u32 %v1, %r9; mov.u32 %v2, 0; mov.u32 %v3, 1; mov.u32 %v4, %r0; mov.u32 %v5, %r8;
+cvt.u16.u32 %h0, %r6; cvt.u16.u32 %h1, %r9; cvt.u16.u32 %h2, %r0;
 mov.u32 %v6, 0; mov.u32 %v7, -3; mov.u64 %d3, 5; mov.u64 %d4, -1;
 setp.eq.u32 %p0, %r6, 0; setp.lt.u32 %p1, %r6, 2; setp.ne.u32 %p2, %r0, 0; setp.eq.u32 %p3, 0, 0;
 """
@@ -105,6 +113,7 @@ class _Writer:
 
     draw: st.DrawFn
     budget: int
+    integers: bool = False
     lines: list[str] = field(default_factory=list)
     loops: list[tuple[str, str]] = field(default_factory=list)
     fresh: int = 0
@@ -165,6 +174,8 @@ class _Writer:
             kind()  # type: ignore[operator]
 
     def assign(self) -> None:
+        if self.integers and self.draw(st.booleans()):
+            return self.put(*self.integer())
         dst, kind = self.variable(), self.pick("binary", "unary", "mad", "lop3", "selp", "cvt", "wide")
         if kind == "binary":
             self.put(f"{self.pick(*_BINARY)} {dst}, {self.source()}, {self.source()};")
@@ -189,6 +200,10 @@ class _Writer:
             self.put(f"{self.pick('cvt.u32.u64', 'cvt.s32.s64')} {dst}, %d3;")
             if self.draw(st.booleans()):
                 self.put(f"shl.b64 %d4, %d3, {self.draw(st.integers(0, 40))};")
+
+    def integer(self) -> list[str]:
+        """Instructions of the whole integer set."""
+        return statement(self.draw, self.variable, self.source, f"%p{PREDICATES}", 4 * VARIABLES)
 
     def compare(self) -> None:
         kind = self.pick("plain", "combined", "logic", "not")
@@ -221,8 +236,10 @@ class _Writer:
 
     def guarded(self) -> None:
         guard = self.condition()
-        what = self.pick("op", "store", "setp")
-        if what == "op":
+        what = self.pick("op", "store", "setp", *["integer"] * self.integers)
+        if what == "integer":
+            self.put(*(f"@{guard} {line}" for line in self.integer()))
+        elif what == "op":
             self.put(f"@{guard} {self.pick(*_BINARY)} {self.variable()}, {self.source()}, {self.source()};")
         elif what == "store":
             self.put(f"@{guard} st.global.u32 [%d2+{4 * VARIABLES}], {self.variable()};")

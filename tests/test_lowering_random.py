@@ -44,6 +44,12 @@ def test_deeply_nested_programs(case: Case) -> None:
     agree(case, NANO)
 
 
+@settings(quick, max_examples=60)
+@given(programs(size=25, depth=2, integers=True))
+def test_programs_of_all_integer_instructions(case: Case) -> None:
+    agree(case, NANO)
+
+
 @settings(quick, max_examples=30)
 @given(programs(size=20, depth=4))
 def test_programs_that_are_short_of_divergence_bits(case: Case) -> None:
