@@ -12,8 +12,8 @@ from qdbg.compiler.machine.config import LINE, MEMORY_BASE, NANO, MachineConfig
 from qdbg.compiler.machine.isa import LANE_OPS, VALUE_OPS, Op, Program
 from qdbg.compiler.machine.vocabulary import Kind, Token
 from qdbg.runtime.emulator import Emulator
-from qdbg.runtime.launch import BoundLaunch, bind, launch_for
-from qdbg.runtime.launcher import Prepared
+from qdbg.runtime.launch import BoundLaunch, launch_for
+from qdbg.runtime.launcher import Prepared, bind_for
 from qdbg.runtime.state import MachineState
 
 _STARTS = (Kind.PC, Kind.STEP, Kind.LAST)
@@ -43,7 +43,7 @@ class Result:
 def prompt_of(text: str, config: MachineConfig = NANO) -> tuple[Program, BoundLaunch, list[Token]]:
     """The first launch of a PTX text, compiled: program, bound launch and prompt."""
     loaded = source(text)
-    bound = bind(loaded, launch_for(loaded), config.lanes, 4 * config.words)
+    bound = bind_for(config, loaded, launch_for(loaded))
     image = Prepared(loaded, bound, config).image
     return image.program, bound, image.tokens
 

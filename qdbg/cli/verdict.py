@@ -26,6 +26,9 @@ _REASONS = {
     Trap.MISALIGNED: "misaligned, the address is no multiple of 4",
     Trap.UNSUPPORTED: "this version of the machine lacks the instruction",
     Trap.USER: "the kernel trapped itself, or a barrier can never complete",
+    Trap.BARRIER: "the barrier can never complete",
+    Trap.ASSERT: "an assertion failed",
+    Trap.RECURSION: "the machine has no call stack, so a recursive or indirect call needs --engine interpreter",
 }
 
 

@@ -7,7 +7,7 @@ Command line and debugger both start here.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -25,6 +25,7 @@ from qdbg.runtime.launch import (
     parse_launches,
     with_overrides,
 )
+from qdbg.runtime.launch_memory import function_addresses
 from qdbg.runtime.launch_options import STOCK, LaunchOptions, StockOptions
 
 if TYPE_CHECKING:
@@ -109,7 +110,18 @@ def prepare(path: Path, options: LaunchOptions, config: MachineConfig | None = N
     )
     if config is None:
         return Prepared(source, bind(source, launch), NANO)
-    return Prepared(source, bind(source, launch, config.lanes, 4 * config.words), config)
+    return Prepared(source, bind_for(config, source, launch), config)
+
+
+def bind_for(config: MachineConfig, source: Source, launch: Launch) -> BoundLaunch:
+    """Bind a launch for a machine, which runs the kernel with its calls expanded.
+
+    Raises LaunchError where it does not fit.
+    """
+    from qdbg.compiler.ptx.inline import inlined
+
+    bound = bind(source, launch, config.lanes, 4 * config.words)
+    return replace(bound, kernel=inlined(source.ptx, bound.kernel))
 
 
 def open_engine(
@@ -190,7 +202,8 @@ def choose_launch(source: Source, kernel: str | None, number: int | None) -> Lau
 def _image(source: Source, bound: BoundLaunch, config: MachineConfig) -> Image:
     from qdbg.compiler.lowering import Geometry, LoweringError, lower
 
-    geometry = Geometry(bound.grid, bound.block, bound.shared_base, bound.symbols)
+    symbols = function_addresses(source.ptx) | bound.symbols
+    geometry = Geometry(bound.grid, bound.block, bound.shared_base, symbols)
     try:
         program = lower(source.ptx, bound.kernel, geometry, config)
     except LoweringError as error:

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from qdbg.compiler.machine.config import MEMORY_BASE
-from qdbg.compiler.machine.isa import Trap
+from qdbg.compiler.machine.isa import LACKING
 from qdbg.compiler.ptx.ir import TYPE_BITS
 from qdbg.runtime.correspondence import Correspondence
 from qdbg.runtime.interpreter import Event, Fault, Interpreter
@@ -86,7 +86,7 @@ class Lockstep(Walk):
         self._number = trace.count
         lane, reason, pc = trace.trap
         anchor = self.map.anchor[pc]
-        if anchor is None or self.mismatch is not None or reason is Trap.UNSUPPORTED:
+        if anchor is None or self.mismatch is not None or reason in LACKING:
             return
         if self.map.barrier(anchor):
             return

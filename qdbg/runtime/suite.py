@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 from qdbg.compiler.machine.config import MachineConfig
-from qdbg.compiler.machine.isa import Trap
+from qdbg.compiler.machine.isa import LACKING
 from qdbg.runtime.engine import Progress, Wrong
 from qdbg.runtime.interpreter import Interpreter
 from qdbg.runtime.launch import LaunchError, parse_launches
@@ -282,7 +282,7 @@ def _judge_trap(verified: Verified, prepared: Prepared, session: Session) -> Ver
     """A trap that the interpreter agrees on is a result like any other, unless another was expected."""
     assert session.trace.trap is not None
     sentence = f"{prepared.source.path}: {verified.trap}"
-    if session.trace.trap[1] is Trap.UNSUPPORTED:
+    if session.trace.trap[1] in LACKING:
         return replace(verified, status=3, error=sentence)
     if prepared.bound.expectations:
         return replace(verified, expected=False, status=1, error=sentence)

@@ -94,6 +94,10 @@ class Trap(IntEnum):
     RECURSION = 6  #: a call that cannot be inlined
 
 
+#: What the machine lacks, rather than what the kernel did wrong.
+LACKING = frozenset({Trap.UNSUPPORTED, Trap.RECURSION})
+
+
 class Width(IntEnum):
     """What an access moves and to what its address must be aligned."""
 
@@ -157,7 +161,8 @@ class Instr:
 
     shared: the access is to shared memory and must stay within the block's; held: the instruction is the
     second half of a HOLD.  `ptx` lists the indices of the PTX instructions whose work it does (addresses
-    fold into the load that uses them); `result` names the PTX register it writes.
+    fold into the load that uses them); `result` names the PTX register it writes, or half of one, as in
+    `Program.locations`.
     """
 
     op: Op
@@ -293,8 +298,9 @@ class Program:
     `code[pc]` is the instruction at pc; `uniforms` holds initial values of uniform registers that
     depend on nothing but code and geometry, `parameters` says which uniform register starts as
     which 32-bit word of the parameter space, `geometry` likewise for grid and block dimensions.
-    `locations` maps a PTX register to the machine register that it lives in; registers absent from
-    it were folded into other instructions.
+    `locations` maps a PTX register to the machine register that it lives in: of a 64-bit register its low
+    half, while `%rd5.hi` is the high half of `%rd5`.  Registers and halves absent from it were folded into
+    other instructions or are never looked at.
     """
 
     code: tuple[Instr, ...]
