@@ -168,6 +168,12 @@ def test_masks() -> None:
     )
 
 
+def test_copysign() -> None:
+    top = 1 << 63
+    case = Case("copysign.f64 {d}, {0}, {1}", ("u64",) * 2, "u64", lambda a, b: a & top | b & top - 1)
+    check([case], rows(64, 32))
+
+
 def permuted(a: int, b: int, digits: list[int]) -> int:
     source = b << 32 | a
     total = 0

@@ -12,7 +12,7 @@ from dataclasses import replace
 from qdbg.compiler.lowering.emit import Code, Item, Label
 from qdbg.compiler.lowering.ir import LoweringError
 from qdbg.compiler.machine.config import LINE
-from qdbg.compiler.machine.isa import VALUE_OPS, Instr, Op
+from qdbg.compiler.machine.isa import NONE, VALUE_OPS, Instr, Op
 
 #: Instructions after which control never goes to the next one.
 _FINAL = frozenset({Op.BR, Op.HALT, Op.TRAP})
@@ -105,12 +105,18 @@ def _chain(placed: list[Item]) -> list[Item]:
     for item in placed:
         instr = item.instr
         if found and _hands_over(before := found[-1].instr):
-            if instr.uniform and (instr.op in VALUE_OPS | _BLIND or item.is_jump):
+            if instr.uniform and not _looks_at_lanes(instr) and (instr.op in VALUE_OPS | _BLIND or item.is_jump):
                 item = replace(item, instr=replace(instr, pattern=before.pattern))
             elif instr.pattern != before.pattern:
                 found[-1] = replace(found[-1], instr=replace(before, unchained=True))
         found.append(item)
     return found
+
+
+def _looks_at_lanes(instr: Instr) -> bool:
+    """Whether a uniform value depends on which lanes are active."""
+    read = (instr.b,) if instr.op is Op.SHFL else (instr.a, instr.b, instr.c)
+    return instr.op is Op.MASK or any(r != NONE and not r.uniform for r in read)
 
 
 def _hands_over(instr: Instr) -> bool:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from qdbg.compiler.lowering.ir import MASK, Value
-from qdbg.compiler.lowering.narrowing import Type, Unsupported, scalar
 from qdbg.compiler.lowering.translation import Translation
+from qdbg.compiler.lowering.types import Type, Unsupported, scalar
 from qdbg.compiler.lowering.wide import Wide, constant
 from qdbg.compiler.machine.isa import Cond, Op
 from qdbg.compiler.ptx.ir import Immediate, Instruction
@@ -38,6 +38,7 @@ class Bits(Translation):
             "bfe": self._extract,
             "bfi": self._insert,
             "bmsk": self._mask,
+            "copysign": self._copysign,
         }
 
     # --- logic ---------------------------------------------------------------------------------------
@@ -256,3 +257,11 @@ class Bits(Translation):
             place, length = self.op(Op.AND, place, 31), self.op(Op.AND, length, 31)
         ones = self.builder.complement(self.op(Op.SHL, MASK, length))
         self.finish(i, self.op(Op.SHL, ones, place), _U32)
+
+    def _copysign(self, i: Instruction) -> None:
+        """The sign of the first operand on the magnitude of the second (PTX ISA 9.7.3, copysign)."""
+        kind = scalar(i, wide=True, floating=True)
+        if kind.bits == 64:
+            a, b = self.wide(i.operands[1], kind), self.wide(i.operands[2], kind)
+            return self.finish(i, Wide(b.low, self._blend(a.high, b.high, 1 << 31)), kind)
+        return self.finish(i, self._blend(self.low(i.operands[1]), self.low(i.operands[2]), 1 << 31), kind)

@@ -117,7 +117,7 @@ def _sum(*bits: int) -> int:
 
 
 def _improved(o: Operation, bound: Callable[[Value], Bound]) -> Operation:
-    if o.op not in PURE_OPS or o.held or o.dst is None or o.copied is not None:
+    if o.op not in PURE_OPS or o.held or o.once or o.dst is None or o.copied is not None:
         return o
     a, zero = bound(o.a), _result(o, bound).unsigned == 0
     negative = o.op is Op.SET and o.b == 0 and o.cond == _NEGATIVE and a.unsigned < 32

@@ -18,7 +18,7 @@ from qdbg.compiler.lowering.ir import (
     high_half,
     renumbered,
 )
-from qdbg.compiler.lowering.narrowing import Type
+from qdbg.compiler.lowering.types import Type
 from qdbg.compiler.machine.isa import NEVER, Cond, Op, Width
 from qdbg.compiler.ptx.ir import TYPE_BITS
 
@@ -108,7 +108,8 @@ class Builder:
         operations = self.operations
         for place in range(len(operations) - 1, -1, -1):
             operation = operations[place]
-            if operation.dst == value and is_temporary(value) and operation.ptx == self.at:
+            own = operation.once or (operation.op is Op.SHFL and dst in operation.sources)
+            if operation.dst == value and is_temporary(value) and operation.ptx == self.at and not own:
                 later = [o.substitute({value: dst}) for o in operations[place + 1 :]]
                 operations[place:] = [replace(operation, dst=dst, result=self._result(dst)), *later]
                 return

@@ -11,8 +11,8 @@ from collections.abc import Callable
 
 from qdbg.compiler.lowering.ir import MASK, Value
 from qdbg.compiler.lowering.magic import divided, divided_signed, divided_wide
-from qdbg.compiler.lowering.narrowing import Type, Unsupported, scalar
 from qdbg.compiler.lowering.translation import Translation
+from qdbg.compiler.lowering.types import Type, Unsupported, scalar
 from qdbg.compiler.machine.isa import Cond, Op
 from qdbg.compiler.ptx.ir import Instruction
 

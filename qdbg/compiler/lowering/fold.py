@@ -130,13 +130,13 @@ class _Folder:
             if operations[at].dst == register:
                 overwritten = {o.dst for o in operations[at:position]}
                 held = not overwritten.intersection(registers(operations[at].sources))
-                return operations[at] if held else None
+                return operations[at] if held and not operations[at].once else None
         site = self.only.get(register)
         if site is None or site[0] == index or not self.graph.dominates(site[0], index):
             return None
         source = self.blocks[site[0]].operations[site[1]]
         stable = all(self._settled(r, site) for r in registers(source.sources))
-        return source if stable and source.dst == register else None
+        return source if stable and source.dst == register and not source.once else None
 
     def _settled(self, register: str, site: tuple[int, int]) -> bool:
         """Whether the register's only definition comes before `site` on every path."""

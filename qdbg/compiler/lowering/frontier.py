@@ -39,7 +39,7 @@ class Frontier:
 
     def outcomes(self, node: int) -> list[Nodes]:
         """The sets of successors that the lanes of a block may go to at one time."""
-        successors = self.graph.successors[node]
+        successors = self.graph.blocks[node].outcomes
         if node in self.together:
             return [frozenset({successor}) for successor in successors]
         return [frozenset(successors)] if successors else []

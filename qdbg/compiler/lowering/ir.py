@@ -73,7 +73,9 @@ Value = str | int | Parameter | Lane
 class Operation:
     """A machine instruction on values: `addend` is E of `isa`.
 
-    `width`, `signed`, `shared`, `held`, `ptx` and `result` as in `isa.Instr`.
+    once: it runs once, for the lowest active lane, and gives its result to all lanes, also to those that
+    wait elsewhere; a register with one such definition has no other ones, and no instruction of the PTX
+    writes it.  `width`, `signed`, `shared`, `held`, `ptx` and `result` as in `isa.Instr`.
     """
 
     op: Op
@@ -88,6 +90,7 @@ class Operation:
     signed: bool = False
     shared: bool = False
     held: bool = False
+    once: bool = False
     ptx: tuple[int, ...] = ()
     result: str | None = None
 
@@ -99,12 +102,14 @@ class Operation:
     @property
     def agreeing(self) -> tuple[Value, ...]:
         """The values that must be the same in all lanes for the result to be."""
+        if self.once:
+            return ()
         return (self.b,) if self.op is Op.SHFL else self.sources
 
     @property
     def copied(self) -> Value | None:
         """The value that the operation merely copies, if that is all it does."""
-        if self.op is not Op.ADD or self.c != 0 or self.held:
+        if self.op is not Op.ADD or self.c != 0 or self.held or self.once:
             return None
         if self.a == 0:
             return self.addend
@@ -127,9 +132,13 @@ def copy_of(dst: str, value: Value, ptx: tuple[int, ...] = (), result: str | Non
 
 @dataclass(frozen=True, slots=True)
 class Jump:
-    """Goes to block `target`."""
+    """Goes to block `target`.
+
+    within: the header of a loop that is laid out around this block, though no lane ever goes there.
+    """
 
     target: int
+    within: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,30 +174,39 @@ Terminator = Jump | Branch | Exit | Stop
 class Block:
     """Operations and where control goes after them.
 
-    barrier: the bar.sync executed on entry; done: whether this is where threads exit.
+    barrier: the bar.sync executed on entry; done: whether this is where threads exit; meets: the warp
+    instructions in it, which lanes execute together.
     """
 
     end: Terminator
     operations: list[Operation] = field(default_factory=list)
     barrier: int | None = None
     done: bool = False
+    meets: tuple[int, ...] = ()
 
     @property
     def successors(self) -> tuple[int, ...]:
         """Blocks that may follow, without repetition."""
         match self.end:
-            case Jump(target) | Stop(target=target):
+            case Jump(target, within):
+                return (target,) if within is None else (within, target)
+            case Stop(target=target):
                 return (target,)
             case Branch(taken=taken, other=other):
                 return (other,) if taken == other else (other, taken)
             case Exit():
                 return ()
 
+    @property
+    def outcomes(self) -> tuple[int, ...]:
+        """The successors that lanes really go to, or would go to if a trap let them."""
+        return (self.end.target,) if isinstance(self.end, Jump) else self.successors
+
     def retarget(self, new: dict[int, int]) -> None:
         """Rename the successors that `new` mentions."""
         match self.end:
-            case Jump(target):
-                self.end = Jump(new.get(target, target))
+            case Jump(target, within):
+                self.end = Jump(new.get(target, target), None if within is None else new.get(within, within))
             case Stop(target=target):
                 self.end = replace(self.end, target=new.get(target, target))
             case Branch(taken=taken, other=other):

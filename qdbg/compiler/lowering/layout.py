@@ -90,7 +90,7 @@ def _skip_empty(blocks: Blocks) -> None:
         target = index
         while not blocks[target].operations and blocks[target].barrier is None:
             end = blocks[target].end
-            if not isinstance(end, Jump) or end.target in seen:
+            if not isinstance(end, Jump) or end.within is not None or end.target in seen:
                 break
             seen.add(target := end.target)
         past[index] = target
@@ -118,6 +118,7 @@ def _merge(blocks: Blocks) -> list[int]:
         if joins and blocks[source].end == Jump(index):
             blocks[source].operations += block.operations
             blocks[source].end, blocks[source].done = block.end, block.done
+            blocks[source].meets += block.meets
             home[index] = source
         else:
             kept.append(index)

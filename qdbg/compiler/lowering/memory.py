@@ -7,8 +7,8 @@ accesses to single words or their parts, of which the first checks the alignment
 from __future__ import annotations
 
 from qdbg.compiler.lowering.ir import Operation, Value
-from qdbg.compiler.lowering.narrowing import Type, Unsupported, types
 from qdbg.compiler.lowering.translation import Translation
+from qdbg.compiler.lowering.types import Type, Unsupported, types
 from qdbg.compiler.lowering.wide import Wide
 from qdbg.compiler.machine.isa import Op, Width
 from qdbg.compiler.ptx.ir import Instruction, Operand, Vector

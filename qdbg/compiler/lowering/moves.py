@@ -6,8 +6,8 @@ from collections.abc import Callable
 
 from qdbg.compiler.lowering.bits import LOGIC
 from qdbg.compiler.lowering.ir import MASK, Value
-from qdbg.compiler.lowering.narrowing import Type, Unsupported, scalar, types
 from qdbg.compiler.lowering.translation import Translation
+from qdbg.compiler.lowering.types import Type, Unsupported, scalar, types
 from qdbg.compiler.lowering.wide import Wide, constant
 from qdbg.compiler.machine.isa import Cond, Op
 from qdbg.compiler.ptx.ir import Instruction, Operand, Pair, Register, Vector

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 
 from qdbg.compiler.lowering.builder import Builder
 from qdbg.compiler.lowering.ir import LANE, MASK, Geometry, Parameter, Value
-from qdbg.compiler.lowering.narrowing import Unsupported
+from qdbg.compiler.lowering.types import Unsupported
 from qdbg.compiler.machine.isa import Op
 from qdbg.compiler.ptx.ir import (
     TYPE_BITS,

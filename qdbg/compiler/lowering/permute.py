@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from qdbg.compiler.lowering.ir import Value
-from qdbg.compiler.lowering.narrowing import Type
 from qdbg.compiler.lowering.translation import Translation
+from qdbg.compiler.lowering.types import Type
 from qdbg.compiler.lowering.wide import constant
 from qdbg.compiler.machine.isa import Op
 from qdbg.compiler.ptx.ir import Instruction

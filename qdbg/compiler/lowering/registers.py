@@ -12,6 +12,7 @@ from qdbg.compiler.lowering.frontier import Frontier
 from qdbg.compiler.lowering.ir import LoweringError, registers
 from qdbg.compiler.lowering.layout import Graph
 from qdbg.compiler.lowering.liveness import Liveness
+from qdbg.compiler.machine.isa import Op
 
 Interference = dict[str, set[str]]
 Copy = tuple[str, str]
@@ -60,6 +61,8 @@ def _interference(
             if dst is None:
                 continue
             others = {r for r in live if (r in uniform) == (dst in uniform)}
+            if operation.op is Op.SHFL and operation.a not in uniform and dst not in uniform:
+                others.update(registers((operation.a,)))  # lanes still to come read it in this one
             copied = operation.copied
             if isinstance(copied, str) and (copied in uniform) == (dst in uniform):
                 copies.append((depth, (dst, copied)))

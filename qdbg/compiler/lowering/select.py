@@ -1,8 +1,8 @@
 """Instruction selection: a PTX kernel becomes blocks of machine operations on virtual registers.
 
 Instructions that the machine lacks become traps where they stand.  A predicated instruction without
-effects becomes a select; any other is branched around.  Memory and control flow are here, PTX ISA
-9.7.9.8 to 9.7.13; values are in `arithmetic`.
+effects becomes a select; any other is branched around.  Control flow is here, PTX ISA 9.7.12 and 9.7.13;
+each family of values has a module, and so have loads and stores.
 """
 
 from __future__ import annotations
@@ -13,14 +13,15 @@ from dataclasses import replace
 from qdbg.compiler.lowering.arithmetic import Arithmetic
 from qdbg.compiler.lowering.bits import Bits
 from qdbg.compiler.lowering.builder import Builder, is_temporary
+from qdbg.compiler.lowering.calls import remaining_call
 from qdbg.compiler.lowering.division import Division
 from qdbg.compiler.lowering.ir import Blocks, Branch, Geometry, Jump, Stop, Value
 from qdbg.compiler.lowering.long_division import LongDivision
 from qdbg.compiler.lowering.memory import Memory
 from qdbg.compiler.lowering.moves import Moves
-from qdbg.compiler.lowering.narrowing import Unsupported
 from qdbg.compiler.lowering.operands import BLOCK_INDEX, Operands, thread_indices
 from qdbg.compiler.lowering.permute import Permute
+from qdbg.compiler.lowering.types import Unsupported
 from qdbg.compiler.machine.isa import Cond, Op, Trap
 from qdbg.compiler.ptx.ir import Function, Guard, Immediate, Instruction, Label, Module, PtxError
 
@@ -34,7 +35,7 @@ def select(module: Module, kernel: Function, geometry: Geometry) -> Blocks:
 
 class _Selector:
     def __init__(self, module: Module, kernel: Function, geometry: Geometry):
-        self.path, self.kernel, self.geometry = module.path, kernel, geometry
+        self.path, self.module, self.kernel, self.geometry = module.path, module, kernel, geometry
         self.builder = Builder(kernel.registers)
         self.operands = Operands(kernel, geometry, self.builder)
         self.values: dict[str, Callable[[Instruction], None]] = {}
@@ -157,6 +158,10 @@ class _Selector:
                 builder.close(Jump(self.kernel_exit))
             case "trap":
                 self._stop(Trap.USER)
+            case "call":
+                trap = remaining_call(self.module, self.kernel, i)
+                if trap is not None:
+                    self._stop(trap)
             case "bar" | "barrier":
                 self._barrier(i)
             case opcode if opcode in _NOTHING:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from qdbg.compiler.lowering.ir import MASK, Branch, Jump, Operation, Terminator, Value, copy_of, mirrored
+from qdbg.compiler.lowering.ir import LANE, MASK, Branch, Jump, Operation, Terminator, Value, copy_of, mirrored
 from qdbg.compiler.machine.alu import evaluate, holds
 from qdbg.compiler.machine.isa import ADDRESS_OPS, PURE_OPS, Op
 
@@ -25,10 +25,14 @@ _NEUTRAL: dict[Op, tuple[int | None, int | None, int]] = {
 
 def simplify(o: Operation) -> Operation:
     """An operation with the same result, no dearer and in normal form."""
+    if o.once:
+        return o
     if o.op in (Op.ADDH, Op.MADH, Op.MADS) and not o.held:
         return _high(o)
     if o.op in ADDRESS_OPS and not o.held:
         return _sum(o)
+    if o.op is Op.SHFL and not isinstance(o.a, str):
+        return _copy(o, o.b if o.a == LANE else o.a)
     if o.op not in PURE_OPS or o.held:
         return o
     a, b, c = o.a, o.b, o.c

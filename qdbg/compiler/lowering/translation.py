@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from qdbg.compiler.lowering.builder import Builder
 from qdbg.compiler.lowering.ir import Value, high_half
-from qdbg.compiler.lowering.narrowing import Type, Unsupported
 from qdbg.compiler.lowering.operands import Operands
+from qdbg.compiler.lowering.types import Type, Unsupported
 from qdbg.compiler.lowering.wide import Wide, WideMath, constant
 from qdbg.compiler.machine.isa import Op
 from qdbg.compiler.ptx.ir import TYPE_BITS, Immediate, Instruction, Operand, Pair, Register

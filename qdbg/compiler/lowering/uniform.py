@@ -35,9 +35,12 @@ def uniform_registers(graph: Graph, liveness: Liveness) -> tuple[frozenset[str],
             register
             for register in uniform
             for index, operation in definitions[register]
-            if register in wanted[index]
-            or operation.op is Op.HOLD  # lanes take turns: each finds what the one before left
-            or not all(agrees(v) for v in operation.agreeing)
+            if not operation.once
+            and (
+                register in wanted[index]
+                or operation.op is Op.HOLD  # lanes take turns: each finds what the one before left
+                or not all(agrees(v) for v in operation.agreeing)
+            )
         }
         if not varying:
             return frozenset(uniform), frontier
