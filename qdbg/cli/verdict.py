@@ -28,7 +28,7 @@ _REASONS = {
     Trap.USER: "the kernel trapped itself, or a barrier can never complete",
     Trap.BARRIER: "the barrier can never complete",
     Trap.ASSERT: "an assertion failed",
-    Trap.RECURSION: "the machine has no call stack, so a recursive or indirect call needs --engine interpreter",
+    Trap.RECURSION: "the machine has no call stack; a recursive call needs --engine interpreter",
 }
 
 
