@@ -105,7 +105,11 @@ def _chain(placed: list[Item]) -> list[Item]:
     for item in placed:
         instr = item.instr
         if found and _hands_over(before := found[-1].instr):
-            if instr.uniform and not _looks_at_lanes(instr) and (instr.op in VALUE_OPS | _BLIND or item.is_jump):
+            if (
+                instr.uniform
+                and not _looks_at_lanes(instr)
+                and (instr.op in VALUE_OPS | _BLIND or item.is_jump)
+            ):
                 item = replace(item, instr=replace(instr, pattern=before.pattern))
             elif instr.pattern != before.pattern:
                 found[-1] = replace(found[-1], instr=replace(before, unchained=True))

@@ -45,7 +45,7 @@ class Builder:
         self.at: tuple[int, ...] = ()
         self.exit = self.reserve()
         self.blocks[self.exit].end = Exit()
-        self.current = self.reserve()
+        self.entry = self.current = self.reserve()
         self._order = [self.current]
         self._temporaries = 0
 
@@ -143,6 +143,16 @@ class Builder:
         a = old if a is None else a
         self.emit(Operation(op, None, a, b, c, cond=cond, width=width, held=True))
         return old
+
+    def in_front(self, operation: Operation) -> str:
+        """Compute an operation once, at the end of the entry block, and return its destination.
+
+        Its operands must be values known there.
+        """
+        self._temporaries += 1
+        dst = f"%front{self._temporaries}"  # it lives on, as a temporary does not
+        self.blocks[self.entry].operations.append(replace(operation, dst=dst))
+        return dst
 
     def complement(self, value: Value) -> Value:
         """`value` with all bits turned over."""

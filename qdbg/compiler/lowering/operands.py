@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from qdbg.compiler.lowering.builder import Builder
-from qdbg.compiler.lowering.ir import LANE, MASK, Geometry, Parameter, Value
+from qdbg.compiler.lowering.ir import MASK, Geometry, Parameter, Value
+from qdbg.compiler.lowering.lanes import Lanes
 from qdbg.compiler.lowering.types import Unsupported
 from qdbg.compiler.machine.isa import Op
 from qdbg.compiler.ptx.ir import (
@@ -25,8 +26,6 @@ from qdbg.compiler.ptx.ir import (
 
 #: Machine registers that hold the block index; they exist for axes along which the grid extends.
 BLOCK_INDEX = {axis: f"%ctaid.{axis}" for axis in "xyz"}
-THREAD_INDEX = {axis: f"%tid.{axis}" for axis in "xyz"}
-_FIXED: dict[str, Value] = {"%laneid": LANE, "%warpid": 0, "%nwarpid": 1, "WARP_SZ": 32}
 
 
 class Operands:
@@ -34,6 +33,7 @@ class Operands:
 
     def __init__(self, kernel: Function, geometry: Geometry, builder: Builder):
         self.kernel, self.geometry, self.builder = kernel, geometry, builder
+        self.lanes = Lanes(builder, geometry)
         self.parameter_offsets: dict[str, int] = {}
         end = 0
         for parameter in kernel.parameters:
@@ -57,7 +57,7 @@ class Operands:
                 if isinstance(source, Immediate):
                     known = source.value
                 elif isinstance(source, Special):
-                    known = self._geometric(source.name)
+                    known = self._special(source.name)
                 if isinstance(known, int):
                     found[register] = known & (1 << TYPE_BITS[self.kernel.registers[register]]) - 1
         return found
@@ -72,8 +72,8 @@ class Operands:
                 return value & MASK
             case Symbol(name, offset) if name in self.geometry.symbols:
                 return (self.geometry.symbols[name] + offset) & MASK
-            case Special(name):
-                return self._special(name)
+            case Special(name) if (special := self._special(name)) is not None:
+                return special
         raise Unsupported
 
     def address(self, operand: Operand, space: str) -> tuple[Value, int]:
@@ -93,14 +93,8 @@ class Operands:
                 return Parameter(word), byte
         raise Unsupported
 
-    def _special(self, name: str) -> Value:
-        found = self._geometric(name)
-        return self._lane_mask(name) if found is None else found
-
-    def _geometric(self, name: str) -> Value | None:
-        """A special register that needs no computing: indices and sizes."""
-        if name in _FIXED:
-            return _FIXED[name]
+    def _special(self, name: str) -> Value | None:
+        """A special register; None for one that the machine lacks."""
         register, _, axis = name.partition(".")
         if axis in ("x", "y", "z"):
             index = "xyz".index(axis)
@@ -113,29 +107,8 @@ class Operands:
                 case "%ctaid":
                     return BLOCK_INDEX[axis] if grid[index] > 1 else 0
                 case "%tid":
-                    return self._thread_index(axis)
-        return None
-
-    def _thread_index(self, axis: str) -> Value:
-        block = self.geometry.block
-        if block["xyz".index(axis)] == 1:
-            return 0
-        return LANE if block["xyz".index(axis)] == self.geometry.threads else THREAD_INDEX[axis]
-
-    def _lane_mask(self, name: str) -> Value:
-        own = (Op.SHL, 1, LANE)
-        match name:
-            case "%lanemask_eq":
-                return self.builder.op(*own)
-            case "%lanemask_lt":
-                return self.builder.op(Op.ADD, self.builder.op(*own), addend=MASK)
-            case "%lanemask_le":
-                return self.builder.op(Op.ADD, self.builder.op(Op.SHL, 2, LANE), addend=MASK)
-            case "%lanemask_gt":
-                return self.builder.op(Op.SHL, MASK - 1, LANE)
-            case "%lanemask_ge":
-                return self.builder.op(Op.SHL, MASK, LANE)
-        raise Unsupported
+                    return self.lanes.thread_index(axis)
+        return self.lanes.special(name)
 
 
 def _written(operands: Iterable[Operand | None]) -> Iterator[str]:
@@ -148,24 +121,3 @@ def _written(operands: Iterable[Operand | None]) -> Iterator[str]:
                 yield from _written(elements)
             case Pair(first, second):
                 yield from _written((first, second))
-
-
-def thread_indices(builder: Builder, geometry: Geometry) -> None:
-    """Compute %tid of a block with several dimensions from the lane number, threads counted along x first.
-
-    The quotient of a lane number n < 32 by d is (n * ceil(2^16 / d)) >> 16, exactly.
-    """
-    x, y, z = geometry.block
-    rest: Value = LANE
-    for axis, size, outer in (("z", x * y, z), ("y", x, y)):
-        if outer == 1 or size == 1:
-            continue
-        if size & (size - 1) == 0:
-            builder.op(Op.SHRU, rest, size.bit_length() - 1, dst=THREAD_INDEX[axis])
-            rest = builder.op(Op.AND, rest, size - 1)
-        else:
-            scaled = builder.op(Op.MAD, rest, -(-(1 << 16) // size))
-            index = builder.op(Op.SHRU, scaled, 16, dst=THREAD_INDEX[axis])
-            rest = builder.op(Op.MAD, index, -size & MASK, rest)
-    last = "x" if x > 1 else "y"
-    builder.copy(THREAD_INDEX[last], rest)

@@ -19,7 +19,7 @@ from qdbg.compiler.lowering.ir import Blocks, Branch, Geometry, Jump, Stop, Valu
 from qdbg.compiler.lowering.long_division import LongDivision
 from qdbg.compiler.lowering.memory import Memory
 from qdbg.compiler.lowering.moves import Moves
-from qdbg.compiler.lowering.operands import BLOCK_INDEX, Operands, thread_indices
+from qdbg.compiler.lowering.operands import BLOCK_INDEX, Operands
 from qdbg.compiler.lowering.permute import Permute
 from qdbg.compiler.lowering.types import Unsupported
 from qdbg.compiler.machine.isa import Cond, Op, Trap
@@ -51,7 +51,6 @@ class _Selector:
 
     def run(self) -> Blocks:
         builder = self.builder
-        thread_indices(builder, self.geometry)
         start = builder.reserve()
         builder.enter(start)
         self.kernel_exit = self._grid_loop(start)

@@ -7,7 +7,17 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from qdbg.compiler.lowering.ir import LANE, MASK, Branch, Jump, Operation, Terminator, Value, copy_of, mirrored
+from qdbg.compiler.lowering.ir import (
+    LANE,
+    MASK,
+    Branch,
+    Jump,
+    Operation,
+    Terminator,
+    Value,
+    copy_of,
+    mirrored,
+)
 from qdbg.compiler.machine.alu import evaluate, holds
 from qdbg.compiler.machine.isa import ADDRESS_OPS, PURE_OPS, Op
 
