@@ -17,7 +17,7 @@ from qdbg.compiler.ptx.ir import Function, Label
 _STEERING = frozenset({Op.BR, Op.CLR, Op.NOP})
 _CONDITIONS = frozenset({Op.CBR, Op.UBR})
 #: What has an effect or none at all: the machine branches around it, while values are selected.
-_BRANCHED_AROUND = _CONDITIONS | {Op.LD, Op.ST, Op.TRAP}
+_BRANCHED_AROUND = _CONDITIONS | {Op.LD, Op.ST, Op.HOLD, Op.TRAP}
 BARRIERS = ("bar", "barrier")
 
 
@@ -32,15 +32,19 @@ class Correspondence:
             max(i.ptx, key=rank.__getitem__) if i.ptx and i.op not in _STEERING else None
             for i in program.code
         )
-        works = [(i.op, a) for i, a in zip(program.code, self.anchor, strict=True) if a is not None]
+        anchored = [(i, a) for i, a in zip(program.code, self.anchor, strict=True) if a is not None]
+        works = [(i.op, a) for i, a in anchored]
         #: PTX indices that some machine instruction does the work of.  A barrier is none: only lanes for
         #: which it can never complete meet an instruction of its own, a trap.
         self.anchors = frozenset(a for op, a in works if op is not Op.TRAP or not self.barrier(a))
         #: Those that a lane passes without any work where its guard is false.
         self.optional = frozenset(
             a
-            for op, a in works
-            if op in _BRANCHED_AROUND and kernel.body[a].guard is not None and kernel.body[a].opcode != "bra"
+            for i, a in anchored
+            if i.op in _BRANCHED_AROUND
+            and not i.spill
+            and kernel.body[a].guard is not None
+            and kernel.body[a].opcode != "bra"
         )
         #: 1-based PTX lines of the instructions that cost no pass of their own.
         self.free_lines = frozenset(i.line for i in kernel.body if i.index not in self.anchors)

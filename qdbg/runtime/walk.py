@@ -1,7 +1,7 @@
-"""The interpreter's lanes, led along their own paths instead of by its scheduler.
+"""The interpreter's threads, led along their own paths instead of by its scheduler.
 
-Each lane runs ahead through PTX instructions that cost the machine nothing, up to the work that the
-machine is at.
+Each runs ahead through PTX instructions that cost the machine nothing, up to the work that the machine is
+at.  Lanes are the machine's: the block's threads, warp after warp.
 """
 
 from __future__ import annotations
@@ -11,14 +11,17 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from qdbg.compiler.lowering.ir import high_half
 from qdbg.compiler.machine.config import MEMORY_BASE
 from qdbg.runtime.correspondence import Correspondence
-from qdbg.runtime.interpreter import Event, Interpreter, Warp
+from qdbg.runtime.interpreter import Interpreter
 from qdbg.runtime.interpreter.warp import coordinates
 from qdbg.runtime.launch import BoundLaunch
+from qdbg.runtime.threads import Mask, Threads
 from qdbg.runtime.view import Block
 
-Mask = NDArray[np.bool_]
+#: Behind the name of a 64-bit register: its high half.
+HIGH = high_half("")
 
 
 class Walk:
@@ -29,14 +32,11 @@ class Walk:
         self.kernel = bound.kernel
         self.bound = bound
         self.interpreter = interpreter
+        self.threads = Threads(interpreter)
         self._costly = np.array(sorted(correspondence.anchors), np.int64)
         self.known: dict[str, Mask] = self._nothing_known()
-        self._missed = np.zeros(len(self.warp.pc), np.bool_)  # lanes without which a barrier completed
-
-    @property
-    def warp(self) -> Warp:
-        """The interpreter's warp; the machine runs blocks of one warp."""
-        return self.interpreter.warps[0]
+        # Lanes without which a barrier completed: bool [2, lanes], of the block and of the warp.
+        self._missed = np.zeros((2, len(self.threads)), np.bool_)
 
     @property
     def block(self) -> Block:
@@ -45,7 +45,7 @@ class Walk:
 
     @property
     def issued(self) -> int:
-        """PTX instructions that the warp has issued."""
+        """PTX instructions issued, counted once a warp."""
         return self.interpreter.instructions
 
     # -- where the interpreter is -----------------------------------------------------------------------
@@ -53,24 +53,31 @@ class Walk:
     def position(self, lanes: Mask, anchor: int) -> int:
         """The next PTX instruction of these lanes, of which the machine will complete `anchor` next."""
         there = self._pad(lanes)
-        at = {int(pc) for pc in self.warp.pc[there]}
-        return at.pop() if len(at) == 1 and self.warp.runnable[there].all() else anchor
+        at = {int(pc) for pc in self.threads.pc[there]}
+        return at.pop() if len(at) == 1 and self.threads.runnable[there].all() else anchor
 
     def fronts(self) -> list[tuple[int, int]]:
         """(PTX instruction, lane mask) of every group of lanes that has not left the kernel."""
         groups: dict[int, int] = {}
-        for lane in np.flatnonzero(self.warp.live):
-            pc = int(self.warp.pc[lane])
+        pcs = self.threads.pc
+        for lane in np.flatnonzero(pcs >= 0):
+            pc = int(pcs[lane])
             groups[pc] = groups.get(pc, 0) | 1 << int(lane)
         return sorted(groups.items())
 
     def skip(self, index: int, lanes: Mask) -> None:
         """Execute a free PTX instruction of these lanes."""
-        self._execute(index, self._pad(lanes) & (self.warp.pc == index))
+        self._execute(index, self._pad(lanes) & (self.threads.pc == index))
 
     def value(self, register: str, lane: int) -> int | None:
-        """A register's bits in a lane, None before the lane wrote it."""
-        return int(self.warp.registers[register][lane]) if self.known[register][lane] else None
+        """A register's bits in a lane, None before the lane wrote it.
+
+        64 bits wide, or 32 for one half of a register: the name is as in `Instr.result`.
+        """
+        name, shift = half(register)
+        if not self.known[name][lane]:
+            return None
+        return self.threads.value(name, lane) >> shift
 
     def words(self) -> NDArray[np.uint32]:
         """Memory as 32-bit words from MEMORY_BASE on, as far as anything is laid out."""
@@ -95,66 +102,85 @@ class Walk:
     # -- inside ---------------------------------------------------------------------------------------------
 
     def _nothing_known(self) -> dict[str, Mask]:
-        return {name: np.zeros(len(self.warp.pc), np.bool_) for name in self.kernel.registers}
+        return {name: np.zeros(len(self.threads), np.bool_) for name in self.kernel.registers}
 
     def _next_block(self) -> None:
         self.interpreter.next_block()
         self.known = self._nothing_known()
         self._missed[:] = False
 
-    def _execute(self, index: int, lanes: Mask) -> Event:
-        event = self.warp.execute(index, lanes)
-        for name in event.writes:
-            self.known[name] = self.known[name] | event.active  # not in place: snapshots share masks
-        return event
+    def _execute(self, index: int, lanes: Mask) -> Mask:
+        """Execute a PTX instruction; the lanes whose guard held."""
+        events = self.threads.execute(index, lanes)
+        active = self.threads.joined([(event.warp, event.active) for event in events])
+        for name in {name for event in events for name in event.writes}:
+            self.known[name] = self.known[name] | active  # not in place: snapshots share masks
+        return active
 
     def _arrive(self, anchor: int, lanes: Mask, uniform: bool) -> Mask:
         """Let lanes run ahead until they stand at work; those whose work `anchor` is."""
-        there = self.warp.live if uniform else self._pad(lanes)
+        there = self.threads.live if uniform else self._pad(lanes)
         self._catch_up(there)
         for _ in range(len(self.kernel.body)):
-            stuck = there & (self.warp.waiting >= 0)
-            if not stuck.any() or (uniform and self._at(anchor).any()):
+            if not (there & self.threads.stuck).any() or (uniform and self._at(anchor).any()):
                 break
-            # The machine went on without lanes that leave the kernel later on, which it may.
-            self._missed |= self.warp.live & (self.warp.waiting < 0)
-            self.warp.waiting[:] = -1
+            self._go_on_without()
             self._catch_up(there)
         return self._at(anchor) if uniform else there
 
+    def _complete(self, lanes: Mask) -> None:
+        """The machine did an instruction for lanes that met there: let none of them wait for others."""
+        if (lanes & self.threads.stuck).any():
+            self._run_ahead(self.threads.live)
+        if (lanes & self.threads.stuck).any():
+            self._go_on_without()
+
+    def _go_on_without(self) -> None:
+        """The machine went on without lanes that leave the kernel later on, which it may."""
+        self._missed |= self.threads.missing()
+        self.threads.release()
+
     def _at(self, index: int) -> Mask:
         """The lanes that are about to execute a PTX instruction."""
-        at: Mask = self.warp.runnable & (self.warp.pc == index)
+        at: Mask = self.threads.runnable & (self.threads.pc == index)
         return at
 
     def _catch_up(self, lanes: Mask) -> None:
         """Execute what costs nothing until each of the lanes stands at work or waits."""
         self._run_ahead(lanes)
-        if (lanes & (self.warp.waiting >= 0)).any():
-            self._run_ahead(self.warp.live)  # the others may be all that the barrier waits for
+        if (lanes & self.threads.stuck).any():
+            self._run_ahead(self.threads.live)  # the others may be all that the barrier waits for
 
     def _run_ahead(self, lanes: Mask) -> None:
         for _ in range(2 * len(self.kernel.body) * len(lanes)):
-            ahead = lanes & self.warp.runnable & (~np.isin(self.warp.pc, self._costly) | self._passing())
+            pcs = self.threads.pc
+            ahead = lanes & self.threads.runnable & (~np.isin(pcs, self._costly) | self._passing(pcs))
             if not ahead.any():
                 return
-            index = int(self.warp.pc[ahead].min())
-            self._execute(index, ahead & (self.warp.pc == index))
+            index = int(pcs[ahead].min())
+            self._execute(index, ahead & (pcs == index))
 
-    def _passing(self) -> Mask:
+    def _passing(self, pcs: NDArray[np.int64]) -> Mask:
         """Lanes that stand at work which is not theirs, their guard being false."""
-        passing = np.zeros_like(self._missed)
+        passing = np.zeros(len(pcs), np.bool_)
         if not self.map.optional:
             return passing
-        for index in self.map.optional.intersection(self.warp.pc.tolist()):
+        for index in self.map.optional.intersection(pcs.tolist()):
             guard = self.kernel.body[index].guard
             assert guard is not None
-            holds = self.warp.registers[guard.register].astype(np.bool_) ^ guard.negated
-            passing |= (self.warp.pc == index) & ~holds
+            holds = self.threads.register(guard.register).astype(np.bool_) ^ guard.negated
+            passing |= (pcs == index) & ~holds
         return passing
 
     def _pad(self, lanes: Mask) -> Mask:
-        """The machine's lanes as the interpreter counts them: its warps are as wide or wider."""
-        padded = np.zeros(len(self.warp.pc), np.bool_)
-        padded[: len(lanes)] = lanes
+        """The machine's lanes as the interpreter counts them, in whole warps; those behind do not exist."""
+        count = len(self.threads)
+        padded = np.zeros(count, np.bool_)
+        padded[: len(lanes)] = lanes[:count]
         return padded
+
+
+def half(register: str) -> tuple[str, int]:
+    """The PTX register of which a name as in `Instr.result` is (half of) one, and the bits below it."""
+    name = register.removesuffix(HIGH)
+    return name, 0 if name == register else 32

@@ -11,7 +11,7 @@ import numpy as np
 
 from qdbg.runtime.interpreter import stuck
 from qdbg.runtime.interpreter.barriers import BlockBarrier, is_aligned
-from qdbg.runtime.interpreter.collectives import FIRST_MEETING, open_meetings
+from qdbg.runtime.interpreter.collectives import FIRST_MEETING, finish_meeting, meetings, open_meetings
 from qdbg.runtime.interpreter.errors import Fault
 from qdbg.runtime.interpreter.forms import Array
 from qdbg.runtime.interpreter.warp import Warp, coordinates
@@ -58,6 +58,19 @@ class Block:
         for ident in sorted(self._barriers()):
             self._open(ident)
         self.waiting = bool(self.arrived) or any(w.waiting.max() >= 0 for w in self.warps)
+
+    def release_all(self) -> None:
+        """Open everything that lanes wait at, as if the threads that are missing had exited.
+
+        For a caller that drives the warps and knows that these will exit without coming there.
+        """
+        for warp in self.warps:
+            for together in list(meetings(warp)):
+                finish_meeting(warp, together)
+        for ident in sorted(self._barriers()):
+            self.arrived.pop(ident, None)
+            self._finish(ident, self.at(ident))
+        self.waiting = False
 
     def arrive(self, ident: int, count: int) -> None:
         """A warp arrives at a barrier that `count` threads open, and does not wait (bar.arrive)."""

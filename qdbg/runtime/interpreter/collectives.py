@@ -78,12 +78,16 @@ def open_meetings(warp: Warp) -> None:
     live = lane_mask(warp.live)
     for together in meetings(warp):
         first = int(together.argmax())
-        if int(warp.needed[first]) & live & ~lane_mask(together):
-            continue
-        places = {int(index) for index in warp.waiting[together]}
-        parts = [(_at(warp, index), together & (warp.waiting == index)) for index in sorted(places)]
-        parts[0][0].finish(warp, together, parts)
-        warp.waiting[together] = -1
+        if not int(warp.needed[first]) & live & ~lane_mask(together):
+            finish_meeting(warp, together)
+
+
+def finish_meeting(warp: Warp, together: Array) -> None:
+    """Finish the collective at which these lanes wait, and let them go on."""
+    places = {int(index) for index in warp.waiting[together]}
+    parts = [(_at(warp, index), together & (warp.waiting == index)) for index in sorted(places)]
+    parts[0][0].finish(warp, together, parts)
+    warp.waiting[together] = -1
 
 
 def meetings(warp: Warp) -> Iterator[Array]:
