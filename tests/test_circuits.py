@@ -29,12 +29,12 @@ def bench() -> tuple[Netlist, Schedule, Execution, Operands, Fetch]:
     net = Netlist()
     bus = Operands(*(net.bus(name, 32) for name in "abcde"))
     op = {o: net.signal(o.name) for o in Op}
-    condition = net.bus("condition", 8)
+    condition = net.bus("condition", 4)
     net.embeddings[0] = dict.fromkeys(net.signals.values(), 0)
     free = net.signal("unused")
-    fetched = Fetch(free, [], {}, free, {"c": condition}, [], op, free, free, [], [])
+    fetched = Fetch(free, [], {}, free, {"cond": condition}, [], op, free, free, [], [])
     unit = execute(net, fetched, bus)
-    form = unit.holds + sum((1 * bit for bit in [*unit.result, *unit.product]), 0 * unit.holds)
+    form = unit.holds + sum((1 * bit for bit in [*unit.result, *unit.word, *unit.low]), 0 * unit.holds)
     net.logits[0] = form
     return net, schedule(net, 1), unit, bus, fetched
 
@@ -64,10 +64,10 @@ def run(op: Op, values: dict[str, NDArray[np.uint64]], condition: Cond = NEVER) 
 
     for name, content in values.items():
         put(getattr(bus, name), content)
-    put(fetched.field["c"], int(condition))
+    put(fetched.field["cond"], int(condition))
     start[:, fetched.op[op].index] = 1
     simulator.settle(start)
-    columns = [simulator.number(unit.result), simulator.number(unit.product), simulator.number([unit.holds])]
+    columns = [simulator.number(unit.result), simulator.number(unit.word), simulator.number([unit.holds])]
     return np.stack(columns, 1).astype(np.uint64)
 
 
@@ -86,6 +86,12 @@ EXACT: dict[Op, Callable[[int, int, int, int], int]] = {
     Op.SEL: lambda a, b, c, e: a if c & 1 else b,
     Op.SX8: lambda a, b, c, e: (a & 0xFF) - (256 if a & 0x80 else 0),
     Op.SX16: lambda a, b, c, e: (a & 0xFFFF) - (65536 if a & 0x8000 else 0),
+    Op.MADH: lambda a, b, c, e: a * b + c + e >> 32,
+    Op.MADS: lambda a, b, c, e: signed(a) * signed(b) + c + e >> 32,
+    Op.POPC: lambda a, b, c, e: bin(a).count("1"),
+    Op.CLZ: lambda a, b, c, e: len(f"{a:032b}") - len(f"{a:032b}".lstrip("0")),
+    Op.BREV: lambda a, b, c, e: sum(1 << 31 - i for i in range(32) if a >> i & 1),
+    Op.SHFL: lambda a, b, c, e: a,
 }
 
 
@@ -119,6 +125,8 @@ def test_conditions(bits: int) -> None:
     for op in (Op.SET, Op.CBR, Op.UBR):
         np.testing.assert_array_equal(run(op, {"a": a, "b": b}, condition)[:, 2], wanted)
     np.testing.assert_array_equal(run(Op.SET, {"a": a, "b": b}, condition)[:, 0], wanted)
+    chosen = run(Op.CHOOSE, {"a": a, "b": b, "c": a ^ MASK}, condition)[:, 0]
+    np.testing.assert_array_equal(chosen, np.where(wanted, a ^ MASK, a))
     picked = run(Op.PICK, {"a": a, "b": b}, condition)[:, 0]
     np.testing.assert_array_equal(picked, np.where(wanted, a, b))
 

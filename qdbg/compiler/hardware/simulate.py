@@ -1,7 +1,7 @@
 """A plain bit-level simulator of a netlist: no model, no rounding, every signal by name.
 
 It runs a batch of independent launches in step.  Along the way it asserts what the compiler takes for
-granted: signals within their bounds, one row written at a time, one ballast in every read.
+granted: signals integers within their bounds, one row written at a time, one ballast in every read.
 """
 
 from __future__ import annotations
@@ -163,6 +163,7 @@ class Simulator:
         signals = list(netlist.signals.values())
         self.low = np.array([s.low for s in signals], np.float32)
         self.high = np.array([s.high for s in signals], np.float32)
+        self.whole = np.array([not s.clock for s in signals])
         self.names = [s.name for s in signals]
         self.embedding = np.zeros((1 + max(netlist.embeddings), len(signals)), np.float32)
         for token, content in netlist.embeddings.items():
@@ -192,10 +193,11 @@ class Simulator:
                 stage(values)
             if watch is not None:
                 watch(time, values)
-        wrong = ((values < self.low) | (values > self.high)).any(0)
+        fraction = self.whole & (values != np.rint(values))
+        wrong = ((values < self.low) | (values > self.high) | fraction).any(0)
         if wrong.any():
             names = [self.names[i] for i in np.nonzero(wrong)[0][:8]]
-            raise SimulationError(f"out of bounds: {', '.join(names)}")
+            raise SimulationError(f"out of bounds, or no integers: {', '.join(names)}")
 
     def value(self, signal: Signal) -> Array:
         """A wire after the last step, float32 [batch]."""

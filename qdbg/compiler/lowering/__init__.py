@@ -10,15 +10,17 @@ from __future__ import annotations
 from qdbg.compiler.lowering.assemble import assemble
 from qdbg.compiler.lowering.barriers import traps_first
 from qdbg.compiler.lowering.bounds import use_bounds
-from qdbg.compiler.lowering.emit import Emitter, Locations
+from qdbg.compiler.lowering.emit import Code, Emitter, Locations
 from qdbg.compiler.lowering.fold import fold_definitions, propagate_copies, remove_dead
+from qdbg.compiler.lowering.frontier import Frontier
 from qdbg.compiler.lowering.ir import Blocks, Geometry, LoweringError, Parameter, high_half
 from qdbg.compiler.lowering.layout import Graph, arrange
 from qdbg.compiler.lowering.liveness import Liveness
 from qdbg.compiler.lowering.operands import BLOCK_INDEX
 from qdbg.compiler.lowering.registers import allocate
-from qdbg.compiler.lowering.scopes import assign_scopes
+from qdbg.compiler.lowering.scopes import Scopes, assign_scopes
 from qdbg.compiler.lowering.select import select
+from qdbg.compiler.lowering.spill import Spills
 from qdbg.compiler.lowering.uniform import uniform_registers
 from qdbg.compiler.machine.config import NANO, MachineConfig
 from qdbg.compiler.machine.isa import Program, Reg
@@ -53,16 +55,12 @@ def _lower(module: Module, kernel: Function, geometry: Geometry, config: Machine
     liveness = Liveness(graph)
     uniform, frontier = uniform_registers(graph, liveness)
     scopes = assign_scopes(frontier, config.slots)
-    numbers = allocate(graph, liveness, frontier, uniform, config.registers, config.uniforms)
-    locations = Locations(numbers, uniform)
-    code = Emitter(frontier, scopes, locations).run()
+    spills = Spills(graph, uniform, geometry.spill_base, geometry.threads)
+    code, locations = _emitted(frontier, scopes, spills, config)
+    _check_memory(spills, config)
     instructions = assemble(code, [(loop.header, loop.end + 1) for loop in graph.loops], config.program)
-    used = locations.base + len(locations.fixed)
-    if used > config.uniforms:
-        raise LoweringError(
-            f"the kernel uses too many constants and uniform values: it needs {used} uniform registers "
-            f"and the machine has {config.uniforms}"
-        )
+    numbers = locations.numbers
+    registers = {name: Reg(number, name in locations.uniform) for name, number in numbers.items()}
     fixed = {value: locations.base + place for value, place in locations.fixed.items()}
     return Program(
         code=instructions,
@@ -71,12 +69,50 @@ def _lower(module: Module, kernel: Function, geometry: Geometry, config: Machine
             register: value.word for value, register in fixed.items() if isinstance(value, Parameter)
         },
         locations={
-            name: Reg(number, name in uniform)
-            for name, number in numbers.items()
+            name: place
+            for name, place in (registers | spills.places).items()
             if name.removesuffix(high_half("")) in kernel.registers
         },
+        spilled=(spills.base, spills.size),
         block_index={axis: numbers[name] for axis, name in BLOCK_INDEX.items() if name in numbers},
     )
+
+
+def _emitted(
+    frontier: Frontier, scopes: Scopes, spills: Spills, config: MachineConfig
+) -> tuple[Code, Locations]:
+    """The code with registers allocated.  Constants and uniform values have as many of these as fit."""
+    uniforms = config.uniforms
+    while True:
+        numbers = allocate(frontier, spills, config.registers, uniforms)
+        locations = Locations(numbers, frozenset(spills.uniform))
+        code = Emitter(frontier, scopes, locations).run()
+        fixed = len(locations.fixed)
+        excess = locations.base + fixed - config.uniforms
+        if excess <= 0:
+            return code, locations
+        if spills.materialise(locations.fixed, excess):
+            continue
+        if uniforms == config.uniforms - fixed:
+            raise LoweringError(
+                f"the kernel has too many parameters: with other uniform values they need "
+                f"{locations.base + fixed} uniform registers and the machine has {config.uniforms}",
+                "pass a pointer to them",
+            )
+        uniforms = config.uniforms - fixed
+
+
+def _check_memory(spills: Spills, config: MachineConfig) -> None:
+    """Whether the registers in memory have room there."""
+    end, left = spills.base + spills.size, config.memory_end - spills.base
+    if spills.size and end > config.memory_end:
+        raise LoweringError(
+            f"the kernel keeps too many values at once: those that do not fit the machine's "
+            f"{config.registers} registers a lane need {spills.size} bytes of memory and the launch leaves "
+            f"{left} of {4 * config.words}",
+            "launch smaller blocks or split the kernel",
+            grows=True,
+        )
 
 
 def optimised(blocks: Blocks) -> Blocks:

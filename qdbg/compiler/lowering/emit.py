@@ -25,6 +25,14 @@ _ALWAYS = Cond.LT | Cond.EQ | Cond.GT
 _WITHOUT_B = ADDRESS_OPS - {Op.ST} | {Op.SUB, Op.SX8, Op.SX16, Op.POPC, Op.CLZ, Op.BREV, Op.MASK}
 
 
+def needs_register(operation: Operation, operand: str) -> bool:
+    """Whether operand `a`, `b` or `c` takes a register: not if it is 0, unused, or fits the immediate."""
+    value = getattr(operation, operand)
+    if operand == "b" and isinstance(value, int):
+        return value != 0 and operation.op not in _WITHOUT_B and operation.addend != 0
+    return bool(value != 0)
+
+
 @dataclass(frozen=True, slots=True)
 class Item:
     """An instruction whose `target` and `skip` are labels; a label is the number of a block, or negative."""
@@ -146,6 +154,7 @@ class Emitter:
             signed=o.signed,
             shared=o.shared,
             held=o.held,
+            spill=o.spill,
             pattern=pattern,
             ptx=o.ptx,
             result=o.result,

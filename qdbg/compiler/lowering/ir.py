@@ -39,13 +39,15 @@ class Geometry:
     """What a program may depend on besides code.
 
     grid, block: blocks and threads along x, y, z; shared_base: byte address of the block's shared
-    memory; symbols: byte addresses of module variables, and of shared ones from the window's start.
+    memory; symbols: byte addresses of module variables, and of shared ones from the window's start;
+    spill_base: where memory that the launch does not use begins.
     """
 
     grid: Axes
     block: Axes
     shared_base: int = 0
     symbols: dict[str, int] = field(default_factory=dict)
+    spill_base: int = 0
 
     @property
     def threads(self) -> int:
@@ -75,7 +77,7 @@ class Operation:
 
     once: it runs once, for the lowest active lane, and gives its result to all lanes, also to those that
     wait elsewhere; a register with one such definition has no other ones, and no instruction of the PTX
-    writes it.  `width`, `signed`, `shared`, `held`, `ptx` and `result` as in `isa.Instr`.
+    writes it.  `width`, `signed`, `shared`, `held`, `spill`, `ptx` and `result` as in `isa.Instr`.
     """
 
     op: Op
@@ -91,6 +93,7 @@ class Operation:
     shared: bool = False
     held: bool = False
     once: bool = False
+    spill: bool = False
     ptx: tuple[int, ...] = ()
     result: str | None = None
 

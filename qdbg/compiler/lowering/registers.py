@@ -1,52 +1,59 @@
 """Register allocation: vector registers by what one lane needs, uniform ones by what any lane needs.
 
-Colouring of an interference graph (Chaitin 1982, without spilling), after merging the two sides of copies
-that can share a register.
+Colouring of an interference graph (Chaitin 1982), after merging the two sides of copies that can share a
+register.  Where the registers do not suffice, some move to memory (see `spill`), chosen by what that costs
+and how many others they are in the way of, and the rest is coloured again (Briggs 1994).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from qdbg.compiler.lowering.frontier import Frontier
 from qdbg.compiler.lowering.ir import LoweringError, registers
-from qdbg.compiler.lowering.layout import Graph
 from qdbg.compiler.lowering.liveness import Liveness
+from qdbg.compiler.lowering.spill import Spills
 from qdbg.compiler.machine.isa import Op
 
 Interference = dict[str, set[str]]
 Copy = tuple[str, str]
 
 
-def allocate(
-    graph: Graph, liveness: Liveness, frontier: Frontier, uniform: frozenset[str], vectors: int, uniforms: int
-) -> dict[str, int]:
-    """Register numbers for all virtual registers, uniform and vector ones numbered apart.
+def allocate(frontier: Frontier, spills: Spills, vectors: int, uniforms: int) -> dict[str, int]:
+    """Register numbers for the virtual registers of `spills.graph`, uniform and vector ones numbered apart.
 
-    vectors, uniforms: how many registers there are.  Raises LoweringError if they do not suffice.
+    vectors, uniforms: how many registers there are.  Registers that do not fit are spilled, so that the
+    graph's blocks change.  Raises LoweringError if that does not help.
     """
-    interference, copies = _interference(graph, liveness, frontier, uniform)
+    interference, copies = _interference(frontier, spills)
     numbers: dict[str, int] = {}
-    for what, limit, members in (
-        ("vector registers a lane", vectors, [r for r in interference if r not in uniform]),
-        ("uniform registers", uniforms, [r for r in interference if r in uniform]),
+    for what, limit, uniform in (
+        ("vector registers a lane", vectors, False),
+        ("uniform registers", uniforms, True),
     ):
-        found = _colour(interference, members, [c for c in copies if c[0] in members and c[1] in members])
-        if max(found.values(), default=0) >= limit:
-            found = _colour(interference, members, [])
-        if (needed := max(found.values(), default=-1) + 1) > limit:
-            raise LoweringError(
-                f"the kernel keeps too many values at once: it needs {needed} {what} and the machine has "
-                f"{limit}",
-                grows=True,
-            )
+        while True:
+            members = [r for r in interference if (r in spills.uniform) == uniform]
+            among = [copy for copy in copies if (copy[0] in spills.uniform) == uniform]
+            found = _numbers(interference, members, among, limit)
+            if (needed := max(found.values(), default=-1) + 1) <= limit:
+                break
+            groups = _left_over(interference, members, among, limit, spills.costs())
+            if not groups:
+                raise LoweringError(
+                    f"the kernel keeps too many values at once: it needs {needed} {what} and the machine has "
+                    f"{limit}",
+                    grows=True,
+                )
+            spills.spill(groups, interference)
+            interference, copies = _interference(frontier, spills)
         numbers |= found
     return numbers
 
 
-def _interference(
-    graph: Graph, liveness: Liveness, frontier: Frontier, uniform: frozenset[str]
-) -> tuple[Interference, list[Copy]]:
+def _interference(frontier: Frontier, spills: Spills) -> tuple[Interference, list[Copy]]:
+    """Which registers hold values at the same time, and the copies between registers, innermost first."""
+    graph, uniform = spills.graph, spills.uniform
+    liveness = Liveness(graph)
     found: Interference = {}
     copies: list[tuple[int, Copy]] = []
     for node, block in enumerate(graph.blocks):
@@ -75,35 +82,109 @@ def _interference(
     return found, [copy for _, copy in sorted(copies, key=lambda item: -item[0])]
 
 
-def _colour(interference: Interference, members: Iterable[str], copies: Iterable[Copy]) -> dict[str, int]:
-    """A number for every member; those that interfere differ, those that are copied share where possible."""
-    name = {member: member for member in members}
+def _numbers(
+    interference: Interference, members: Sequence[str], copies: Sequence[Copy], limit: int
+) -> dict[str, int]:
+    """Numbers below `limit` if they suffice; the more copies are merged, the more numbers it may take."""
+    found: dict[str, int] = {}
+    for merged, careful in ((copies, None), (copies, limit), ((), None)):
+        colouring = _Colouring(interference, members)
+        colouring.merge(merged, careful)
+        found = colouring.numbers()
+        if max(found.values(), default=-1) < limit:
+            break
+    return found
 
-    def root(member: str) -> str:
-        while name[member] != member:
-            member = name[member]
+
+def _left_over(
+    interference: Interference,
+    members: Sequence[str],
+    copies: Sequence[Copy],
+    limit: int,
+    costs: dict[str, float],
+) -> list[list[str]]:
+    """Groups of merged registers that had better be spilled."""
+    colouring = _Colouring(interference, members)
+    colouring.merge(copies, limit)
+    return colouring.left_over(limit, costs)
+
+
+class _Colouring:
+    """A graph of registers, or of groups that share a number; `edges` joins those whose numbers must differ."""
+
+    def __init__(self, interference: Interference, members: Iterable[str]):
+        self._name = {member: member for member in members}
+        self.edges = {member: set(interference[member]) for member in self._name}
+
+    def root(self, member: str) -> str:
+        """The register that stands for a member's group."""
+        while self._name[member] != member:
+            member = self._name[member]
         return member
 
-    edges = {member: set(interference[member]) for member in name}
-    for first, second in copies:
-        a, b = root(first), root(second)
-        if a != b and b not in edges[a]:
-            name[b] = a
+    def merge(self, copies: Iterable[Copy], limit: int | None = None) -> None:
+        """Let both sides of copies share a number where they may.
+
+        limit: only where the group is sure to get one of so many numbers if its neighbours do (Briggs).
+        """
+        edges = self.edges
+        for first, second in copies:
+            a, b = self.root(first), self.root(second)
+            if a == b or b in edges[a]:
+                continue
+            if limit is not None:
+                both = edges[a] & edges[b]
+                heavy = sum(len(edges[n]) - (n in both) >= limit for n in edges[a] | edges[b])
+                if heavy >= limit:
+                    continue
+            self._name[b] = a
             for other in edges.pop(b):
                 edges[other].discard(b)
                 edges[other].add(a)
                 edges[a].add(other)
-    order: list[str] = []
-    degree = {member: len(others) for member, others in edges.items()}
-    while degree:
-        lightest = min(degree, key=lambda member: degree[member])
-        del degree[lightest]
-        order.append(lightest)
-        for other in edges[lightest]:
+
+    def numbers(self) -> dict[str, int]:
+        """The lowest number that is free, for every member, beginning with what has most neighbours."""
+        order: list[str] = []
+        degree = {member: len(others) for member, others in self.edges.items()}
+        while degree:
+            lightest = min(degree, key=lambda member: degree[member])
+            self._take(lightest, degree)
+            order.append(lightest)
+        numbers: dict[str, int] = {}
+        for member in reversed(order):
+            taken = {numbers[other] for other in self.edges[member] if other in numbers}
+            numbers[member] = next(n for n in range(len(order)) if n not in taken)
+        return {member: numbers[self.root(member)] for member in self._name}
+
+    def left_over(self, limit: int, costs: dict[str, float]) -> list[list[str]]:
+        """Groups without a number below `limit`, the cheapest for the neighbours that they free."""
+        groups: dict[str, list[str]] = {}
+        for member in self._name:
+            groups.setdefault(self.root(member), []).append(member)
+        cost = {root: sum(costs.get(member, 0) for member in group) for root, group in groups.items()}
+        order: list[str] = []
+        degree = {member: len(others) for member, others in self.edges.items()}
+        while degree:
+            lightest = min(degree, key=lambda member: degree[member])
+            if degree[lightest] >= limit:
+                lightest = min(degree, key=lambda member: cost[member] / degree[member])
+            self._take(lightest, degree)
+            order.append(lightest)
+        numbers: dict[str, int] = {}
+        left = []
+        for member in reversed(order):
+            taken = {numbers[other] for other in self.edges[member] if other in numbers}
+            free = next((n for n in range(limit) if n not in taken), None)
+            if free is not None:
+                numbers[member] = free
+            elif cost[member] < float("inf"):
+                left.append(groups[member])
+        return left
+
+    def _take(self, member: str, degree: dict[str, int]) -> None:
+        """Remove a member from the graph whose degrees are given."""
+        del degree[member]
+        for other in self.edges[member]:
             if other in degree:
                 degree[other] -= 1
-    numbers: dict[str, int] = {}
-    for member in reversed(order):
-        taken = {numbers[other] for other in edges[member] if other in numbers}
-        numbers[member] = next(n for n in range(len(order)) if n not in taken)
-    return {member: numbers[root(member)] for member in name}

@@ -41,7 +41,7 @@ class Fetch:
     run: Signal
     word: list[Signal]
     loads: dict[Device, Signal]
-    done_lanes: Signal
+    done_lanes: Linear
     field: dict[str, list[Signal]]
     immediate: list[Signal]
     op: dict[Op, Signal]
@@ -105,20 +105,32 @@ def _offset(net: Netlist, clock: Signal, ahead: Signal) -> list[Signal]:
     return offset
 
 
-def _done_lanes(net: Netlist, config: MachineConfig, tokens: Inputs) -> Signal:
+def _done_lanes(net: Netlist, config: MachineConfig, tokens: Inputs) -> Linear:
     """How many lanes have finished the current instruction."""
     clock = _clock(net, "lanes.clock", tokens.starts, tokens.starts, tokens.counts, 0)
-    done = net.signal("lanes.done", 0, config.lanes)
-    for ticks in range(1, min(config.lanes, CLOCK_TICKS) + 1):
-        net.drive(done, _ticked(net, clock, ticks))
+    first = _ticks(net, clock, min(config.lanes, CLOCK_TICKS))
+    done: Linear = net.define("lanes.done", net.copy(first), 0, first.bounds[1])
     if config.lanes > CLOCK_TICKS:
         full = net.define("lanes.full", _ticked(net, clock, CLOCK_TICKS))
         over = net.define("lanes.over", _ticked(net, clock, CLOCK_TICKS + 1))
         start = net.define("lanes.clock2.start", net.all_of([tokens.counts, full, ~over]))
         second = _clock(net, "lanes.clock2", start, start, tokens.counts - start, 0)
-        for ticks in range(1, config.lanes - CLOCK_TICKS + 1):
-            net.drive(done, _ticked(net, second, ticks, full))
+        done = done + _ticks(net, second, config.lanes - CLOCK_TICKS, full)
     return done
+
+
+def _ticks(net: Netlist, clock: Signal, most: int, up: Linear | int = 1) -> Linear:
+    """How often a clock was halved, up to `most` times, where `up`.
+
+    Two ticks share a signal: a sum of more would need more bits than a float has, since what is left of
+    the clock makes every term a fraction, and only the two of a tick cancel.
+    """
+    counts = []
+    for ticks in range(1, most + 1, 2):
+        pair = range(ticks, min(ticks + 2, most + 1))
+        terms = [term for n in pair for term in _ticked(net, clock, n, up)]
+        counts.append(net.define(f"{clock.name}.ticks{ticks}", terms, 0, len(pair)))
+    return total(counts)
 
 
 def _bit(number: int, position: int) -> int:

@@ -138,6 +138,17 @@ class Reg:
         return f"{'u' if self.uniform else 'v'}{self.index}"
 
 
+@dataclass(frozen=True, slots=True)
+class Spill:
+    """A register that is kept in memory: lane i has the word at `address + stride * i`."""
+
+    address: int
+    stride: int
+
+    def __str__(self) -> str:
+        return f"[{self.address:#x}{f'+{self.stride}*lane' if self.stride else ''}]"
+
+
 #: As an operand: the lane's own number.
 LANE_INDEX = Reg(32)
 #: As an operand reads as 0; as a destination discards.
@@ -160,7 +171,7 @@ class Instr:
     """One machine instruction.
 
     shared: the access is to shared memory and must stay within the block's; held: the instruction is the
-    second half of a HOLD.  `ptx` lists the indices of the PTX instructions whose work it does (addresses
+    second half of a HOLD; spill: it moves a value between its `Spill` and a register.  `ptx` lists the indices of the PTX instructions whose work it does (addresses
     fold into the load that uses them); `result` names the PTX register it writes, or half of one, as in
     `Program.locations`.
     """
@@ -181,6 +192,7 @@ class Instr:
     signed: bool = False
     shared: bool = False
     held: bool = False
+    spill: bool = False
     pattern: Pattern = EVERY_LANE
     unchained: bool = False
     ptx: tuple[int, ...] = ()
@@ -298,7 +310,7 @@ class Program:
     `code[pc]` is the instruction at pc; `uniforms` holds initial values of uniform registers that
     depend on nothing but code and geometry, `parameters` says which uniform register starts as
     which 32-bit word of the parameter space, `geometry` likewise for grid and block dimensions.
-    `locations` maps a PTX register to the machine register that it lives in: of a 64-bit register its low
+    `locations` maps a PTX register to the machine register or memory that it lives in: of a 64-bit register its low
     half, while `%rd5.hi` is the high half of `%rd5`.  Registers and halves absent from it were folded into
     other instructions or are never looked at.
     """
@@ -307,6 +319,8 @@ class Program:
     entry: int = 0
     uniforms: dict[int, int] = field(default_factory=dict)
     parameters: dict[int, int] = field(default_factory=dict)
-    locations: dict[str, Reg] = field(default_factory=dict)
+    locations: dict[str, Reg | Spill] = field(default_factory=dict)
+    #: (byte address, bytes) of the memory for registers, which must be allocated.
+    spilled: tuple[int, int] = (0, 0)
     #: Uniform registers that hold the block index, x, y, z (absent where the kernel runs one block).
     block_index: dict[str, int] = field(default_factory=dict)
