@@ -12,7 +12,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from qdbg.compiler.machine.config import NANO, MachineConfig
+from qdbg.compiler.machine.config import MEMORY_BASE, NANO, MachineConfig
 from qdbg.compiler.machine.isa import Program
 from qdbg.compiler.machine.vocabulary import Token, Vocabulary, prompt
 from qdbg.runtime.engine import Engine, Progress
@@ -27,6 +27,7 @@ from qdbg.runtime.launch import (
 )
 from qdbg.runtime.launch_memory import function_addresses
 from qdbg.runtime.launch_options import STOCK, LaunchOptions, StockOptions
+from qdbg.runtime.launch_private import private_memory
 
 if TYPE_CHECKING:
     from qdbg.compiler.source import Source
@@ -203,7 +204,25 @@ def _image(source: Source, bound: BoundLaunch, config: MachineConfig) -> Image:
     from qdbg.compiler.lowering import Geometry, LoweringError, lower
 
     symbols = function_addresses(source.ptx) | bound.symbols
-    geometry = Geometry(bound.grid, bound.block, bound.shared_base, symbols)
+    private = private_memory(bound)
+    if private.end(bound.threads) > config.memory_end:
+        raise LaunchError(
+            bound.launch.origin,
+            f"the launch needs {private.end(bound.threads) - MEMORY_BASE} bytes of memory (of which local "
+            f"memory takes {private.frame_bytes} for each of {bound.threads} threads) and the machine has "
+            f"{4 * config.words}; use less",
+        )
+    geometry = Geometry(
+        bound.grid,
+        bound.block,
+        bound.shared_base,
+        symbols | private.frame,
+        bound.shared_bytes,
+        private.parameters,
+        private.local,
+        private.stride,
+        private.end(bound.threads),
+    )
     try:
         program = lower(source.ptx, bound.kernel, geometry, config)
     except LoweringError as error:
@@ -216,9 +235,15 @@ def _image(source: Source, bound: BoundLaunch, config: MachineConfig) -> Image:
         for index, word in enumerate(_words(allocation.data.tobytes())):
             memory[allocation.address + 4 * index] = word
     allocated = [(a.address, a.size) for a in bound.allocations]
+    if private.addressed:
+        allocated.append((private.parameters, len(bound.parameters)))
+        memory |= {private.parameters + 4 * index: word for index, word in enumerate(parameters)}
+    allocated += private.windows(bound.threads)
     shared = (bound.shared_base, bound.shared_bytes)
     if bound.shared_bytes:
         allocated.append(shared)
+    if program.spilled[1]:
+        allocated.append(program.spilled)
     return Image(config, program, uniforms, memory, tuple(allocated), bound.threads, shared)
 
 

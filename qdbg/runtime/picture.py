@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from qdbg.compiler.machine.config import MEMORY_BASE
-from qdbg.compiler.machine.isa import Reg
+from qdbg.compiler.machine.isa import Reg, Spill
 from qdbg.compiler.machine.vocabulary import Kind
 from qdbg.compiler.ptx.cfg import ControlFlow
 from qdbg.runtime.commands import CommandError
@@ -170,7 +170,7 @@ class Painter:
         warp = self._session.lockstep.warp
         return self._live[int(warp.pc[lane])] if warp.live[lane] else frozenset()
 
-    def _pending(self) -> dict[tuple[Reg, int], int]:
+    def _pending(self) -> dict[tuple[Reg | Spill, int], int]:
         """Results that the newest token carries: they are written when it is fed, in the next pass."""
         session = self._session
         if not session.recent:
@@ -216,7 +216,9 @@ def elements(array: MemoryArray) -> list[object]:
     return list(np.frombuffer(array.machine.tobytes()[:size], array.dtype).tolist())
 
 
-def _read(state: MachineState, place: Reg, lane: int) -> int:
+def _read(state: MachineState, place: Reg | Spill, lane: int) -> int:
+    if isinstance(place, Spill):
+        return int(state.memory[(place.address + place.stride * lane - MEMORY_BASE) // 4])
     return int(state.uniforms[place.index] if place.uniform else state.registers[lane, place.index])
 
 

@@ -110,7 +110,7 @@ def _left_over(
 
 
 class _Colouring:
-    """A graph of registers, or of groups that share a number; `edges` joins those whose numbers must differ."""
+    """A graph of registers, or of groups that share a number; `edges` joins those that must differ."""
 
     def __init__(self, interference: Interference, members: Iterable[str]):
         self._name = {member: member for member in members}

@@ -171,9 +171,9 @@ class Instr:
     """One machine instruction.
 
     shared: the access is to shared memory and must stay within the block's; held: the instruction is the
-    second half of a HOLD; spill: it moves a value between its `Spill` and a register.  `ptx` lists the indices of the PTX instructions whose work it does (addresses
-    fold into the load that uses them); `result` names the PTX register it writes, or half of one, as in
-    `Program.locations`.
+    second half of a HOLD; spill: it moves a value between its `Spill` and a register.  `ptx` lists the
+    indices of the PTX instructions whose work it does (addresses fold into the load that uses them);
+    `result` names the PTX register it writes, or half of one, as in `Program.locations`.
     """
 
     op: Op
@@ -310,9 +310,9 @@ class Program:
     `code[pc]` is the instruction at pc; `uniforms` holds initial values of uniform registers that
     depend on nothing but code and geometry, `parameters` says which uniform register starts as
     which 32-bit word of the parameter space, `geometry` likewise for grid and block dimensions.
-    `locations` maps a PTX register to the machine register or memory that it lives in: of a 64-bit register its low
-    half, while `%rd5.hi` is the high half of `%rd5`.  Registers and halves absent from it were folded into
-    other instructions or are never looked at.
+    `locations` maps a PTX register to the machine register or memory that it lives in: of a 64-bit register
+    its low half, while `%rd5.hi` is the high half of `%rd5`.  Registers and halves absent from it were
+    folded into other instructions, are computed again where they are read, or are never looked at.
     """
 
     code: tuple[Instr, ...]
