@@ -66,7 +66,7 @@ class Allocation:
     @property
     def allocated_end(self) -> int:
         """The first byte that may not be touched: `end` rounded up to a whole word."""
-        return _round_up(self.end, _WORD)
+        return round_up(self.end, _WORD)
 
 
 @dataclass
@@ -84,7 +84,7 @@ class Layout:
                 return known
         allocation = Allocation(name, self.end, data, space)
         self.allocations.append(allocation)
-        self.end = _round_up(allocation.allocated_end + _GAP, _ALIGN)
+        self.end = round_up(allocation.allocated_end + _GAP, _ALIGN)
         return allocation
 
     def place_variables(self, module: Module, kernel: Function, limit: int) -> None:
@@ -134,15 +134,15 @@ class Layout:
         for variable in shared:
             wanted = variable.name in reached or variable in kernel.variables
             if wanted and not (variable.external or variable.size == 0):
-                offset = _round_up(size, max(variable.align, 1))
+                offset = round_up(size, max(variable.align, 1))
                 self.symbols[variable.name] = offset
                 size = offset + variable.size
         outer = [v for v in shared if v.external or v.size == 0]
         if outer or dynamic:
-            start = _round_up(size, max([_ALIGN, *(v.align for v in outer)]))
+            start = round_up(size, max([_ALIGN, *(v.align for v in outer)]))
             self.symbols.update({v.name: start for v in outer})
             size = start + dynamic
-        return _round_up(size, _WORD)
+        return round_up(size, _WORD)
 
 
 def parameter_offsets(parameters: Iterable[Variable]) -> dict[str, int]:
@@ -150,7 +150,7 @@ def parameter_offsets(parameters: Iterable[Variable]) -> dict[str, int]:
     offsets: dict[str, int] = {}
     end = 0
     for parameter in parameters:
-        offsets[parameter.name] = _round_up(end, max(parameter.align, 1))
+        offsets[parameter.name] = round_up(end, max(parameter.align, 1))
         end = offsets[parameter.name] + parameter.size
     return offsets
 
@@ -165,7 +165,8 @@ def check_size(module: Module, variable: Variable, copies: int, limit: int) -> N
         )
 
 
-def _round_up(value: int, multiple: int) -> int:
+def round_up(value: int, multiple: int) -> int:
+    """The least multiple that is not below the value."""
     return -(-value // multiple) * multiple
 
 

@@ -38,15 +38,22 @@ class LoweringError(Exception):
 class Geometry:
     """What a program may depend on besides code.
 
-    grid, block: blocks and threads along x, y, z; shared_base: byte address of the block's shared
-    memory; symbols: byte addresses of module variables, and of shared ones from the window's start;
-    spill_base: where memory that the launch does not use begins.
+    grid, block: blocks and threads along x, y, z; shared_base, shared_bytes: the block's shared memory;
+    symbols: byte addresses of module variables, of shared ones from the start of shared memory, and of local
+    ones from the start of a thread's window; parameters: byte address of the parameter space; local: that
+    of the first thread's window of local memory, and stride the bytes from one window to the next.  Shared,
+    parameter and local memory lie in this order behind everything else; spill_base: where memory that the
+    launch does not use begins.
     """
 
     grid: Axes
     block: Axes
     shared_base: int = 0
     symbols: dict[str, int] = field(default_factory=dict)
+    shared_bytes: int = 0
+    parameters: int = 0
+    local: int = 0
+    stride: int = 0
     spill_base: int = 0
 
     @property

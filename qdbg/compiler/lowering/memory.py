@@ -11,9 +11,9 @@ from qdbg.compiler.lowering.translation import Translation
 from qdbg.compiler.lowering.types import Type, Unsupported, types
 from qdbg.compiler.lowering.wide import Wide
 from qdbg.compiler.machine.isa import Op, Width
-from qdbg.compiler.ptx.ir import Instruction, Operand, Vector
+from qdbg.compiler.ptx.ir import Address, Instruction, Operand, Symbol, Vector
 
-_SPACES = ("global", "shared", "const")
+_SPACES = ("global", "shared", "const", "local", "param")
 #: Modifiers of loads and stores that change nothing for a machine that has no caches and runs in order.
 _HARMLESS = frozenset({
     "shared::cta", "cta", "cluster", "gpu", "sys", "nc", "volatile", "relaxed", "acquire", "release", "weak",
@@ -30,8 +30,13 @@ class Memory(Translation):
     def load(self, i: Instruction) -> None:
         """ld, ldu."""
         kind, elements = self._elements(i, i.operands[0])
-        if i.has("param", "param::entry"):
-            values: list[Value | Wide] = self._parameters(i.operands[1], kind, len(elements))
+        address = i.operands[1]
+        if (
+            i.has("param", "param::entry")
+            and isinstance(address, Address)
+            and isinstance(address.base, Symbol)
+        ):
+            values: list[Value | Wide] = self._parameters(address, kind, len(elements))
         else:
             values = self._loaded(i, kind, len(elements))
         for element, value in zip(elements, values, strict=True):
@@ -59,7 +64,7 @@ class Memory(Translation):
 
     def _elements(self, i: Instruction, operand: Operand) -> tuple[Type, tuple[Operand | None, ...]]:
         """The type of an element, and the elements."""
-        if set(i.modifiers) - _HARMLESS - {*_SPACES, "param", "param::entry", *i.types}:
+        if set(i.modifiers) - _HARMLESS - {*_SPACES, "param::entry", *i.types}:
             raise Unsupported
         if i.has("b128"):
             raise Unsupported
@@ -74,7 +79,8 @@ class Memory(Translation):
 
     def _address(self, i: Instruction, operand: Operand) -> tuple[Value, int, bool]:
         """Base and offset, and whether the access must stay within shared memory."""
-        space = next((s for s in _SPACES for m in i.modifiers if m.split("::")[0] == s), "generic")
+        named = next((s for s in _SPACES for m in i.modifiers if m.split("::")[0] == s), "generic")
+        space = self.operands.space(operand, named)
         base, offset = self.operands.address(operand, space)
         return base, offset, space == "shared"
 

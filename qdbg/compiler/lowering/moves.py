@@ -37,7 +37,6 @@ class Moves(Translation):
             "slct": self._slct,
             "mov": self._mov,
             "cvt": self._cvt,
-            "cvta": self._cvta,
         }
 
     # --- comparison and selection --------------------------------------------------------------------
@@ -184,17 +183,6 @@ class Moves(Translation):
                 bound = constant(limit)
                 value = self.math.select(value, bound, self.math.compare(value, order | sign, bound))
         return value
-
-    def _cvta(self, i: Instruction) -> None:
-        if i.has("local", "param"):
-            raise Unsupported
-        kind = scalar(i, wide=True)
-        shift = self.operands.geometry.shared_base if i.has("shared", "shared::cta") else 0
-        shift = -shift if i.has("to") else shift
-        if kind.bits == 64:
-            moved = self.math.add(self.wide(i.operands[1], kind), constant(shift))[0]
-            return self.finish(i, moved, kind)
-        return self.finish(i, self.op(Op.ADD, self.low(i.operands[1]), addend=shift & MASK), kind)
 
 
 def _range(kind: Type) -> tuple[int, int]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from qdbg.compiler.lowering.builder import Builder
-from qdbg.compiler.lowering.ir import MASK, Geometry, Parameter, Value
+from qdbg.compiler.lowering.ir import LANE, MASK, Geometry, Parameter, Value
 from qdbg.compiler.lowering.lanes import Lanes
 from qdbg.compiler.lowering.types import Unsupported
 from qdbg.compiler.machine.isa import Op
@@ -16,6 +16,7 @@ from qdbg.compiler.ptx.ir import (
     Function,
     Immediate,
     Instruction,
+    Module,
     Operand,
     Pair,
     Register,
@@ -31,8 +32,9 @@ BLOCK_INDEX = {axis: f"%ctaid.{axis}" for axis in "xyz"}
 class Operands:
     """Evaluates operands; what needs computing is appended to the builder."""
 
-    def __init__(self, kernel: Function, geometry: Geometry, builder: Builder):
+    def __init__(self, module: Module, kernel: Function, geometry: Geometry, builder: Builder):
         self.kernel, self.geometry, self.builder = kernel, geometry, builder
+        self.spaces = {variable.name: variable.space for variable in (*module.variables, *kernel.variables)}
         self.lanes = Lanes(builder, geometry)
         self.parameter_offsets: dict[str, int] = {}
         end = 0
@@ -72,17 +74,38 @@ class Operands:
                 return value & MASK
             case Symbol(name, offset) if name in self.geometry.symbols:
                 return (self.geometry.symbols[name] + offset) & MASK
+            case Symbol(name, offset) if name in self.parameter_offsets:
+                return (self.parameter_offsets[name] + offset) & MASK
             case Special(name) if (special := self._special(name)) is not None:
                 return special
         raise Unsupported
 
     def address(self, operand: Operand, space: str) -> tuple[Value, int]:
-        """Base and byte offset of a memory operand in the machine's memory."""
+        """Base and byte offset of a memory operand in the machine's memory.  Raises Unsupported."""
         if not isinstance(operand, Address):
             raise Unsupported
-        offset = operand.offset + (self.geometry.shared_base if space == "shared" else 0)
         base = 0 if operand.base is None else self.value(operand.base)
-        return base, offset & MASK
+        window = self.window(self.space(operand, space))
+        if isinstance(window, int):
+            return base, operand.offset + window & MASK
+        return self.builder.op(Op.ADD, base, c=window), operand.offset & MASK
+
+    def space(self, operand: Operand, space: str) -> str:
+        """The state space of a memory operand: that of its symbol where the instruction names none."""
+        if space == "generic" and isinstance(operand, Address) and isinstance(operand.base, Symbol):
+            return self.spaces.get(operand.base.name, space)
+        return space
+
+    def window(self, space: str) -> Value:
+        """Where the addresses of a state space count from."""
+        match space:
+            case "shared":
+                return self.geometry.shared_base
+            case "param":
+                return self.geometry.parameters
+            case "local":
+                return self.lanes.op(Op.MAD, LANE, self.geometry.stride, addend=self.geometry.local)
+        return 0
 
     def parameter(self, operand: Operand, more: int = 0) -> tuple[Parameter, int]:
         """The word of the parameter space that an address plus `more` falls into, and the byte within it."""

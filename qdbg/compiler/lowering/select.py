@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
+from qdbg.compiler.lowering.addresses import Addresses
 from qdbg.compiler.lowering.arithmetic import Arithmetic
 from qdbg.compiler.lowering.bits import Bits
 from qdbg.compiler.lowering.builder import Builder, is_temporary
@@ -37,9 +38,9 @@ class _Selector:
     def __init__(self, module: Module, kernel: Function, geometry: Geometry):
         self.path, self.module, self.kernel, self.geometry = module.path, module, kernel, geometry
         self.builder = Builder(kernel.registers)
-        self.operands = Operands(kernel, geometry, self.builder)
+        self.operands = Operands(module, kernel, geometry, self.builder)
         self.values: dict[str, Callable[[Instruction], None]] = {}
-        for family in (Arithmetic, Bits, Division, Moves, Permute):
+        for family in (Addresses, Arithmetic, Bits, Division, Moves, Permute):
             self.values |= family(self.builder, self.operands).selectors
         self.memory = Memory(self.builder, self.operands)
         self.long_division = LongDivision(self.builder, self.operands)

@@ -1,0 +1,79 @@
+"""Where a launch's parameters and local memory lie, behind everything that the blocks share.
+
+    shared memory | parameters | window of thread 0 | window of thread 1 | ...
+
+Each piece starts at a multiple of 16 and is followed by at least one unallocated word, as the arrays are
+(`launch_memory`).  A window holds the kernel's frame of local memory.  The addresses are those of generic
+pointers into parameters and local memory (PTX ISA 6.4.1), whether or not a machine puts anything there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from qdbg.compiler.ptx.ir import Function, Symbol
+from qdbg.runtime.launch import BoundLaunch
+from qdbg.runtime.launch_memory import round_up
+
+_ALIGN = 16
+_GAP = 4
+
+
+@dataclass(frozen=True)
+class PrivateMemory:
+    """Byte addresses and sizes.
+
+    parameters: address of the parameter space; addressed: whether the kernel takes the address of a
+    parameter, so that they must lie there; frame: local variable -> offset in a window, of which
+    `frame_bytes` are used; local: address of the first window; stride: bytes from one to the next.
+    """
+
+    parameters: int
+    addressed: bool
+    frame: dict[str, int]
+    frame_bytes: int
+    local: int
+    stride: int
+
+    def windows(self, threads: int) -> Iterator[tuple[int, int]]:
+        """Address and size of the window of each thread; none where the kernel has no local variables."""
+        if self.frame_bytes:
+            for thread in range(threads):
+                yield self.local + thread * self.stride, self.frame_bytes
+
+    def end(self, threads: int) -> int:
+        """The first byte past what the machine needs."""
+        if self.frame_bytes:
+            return self.local + threads * self.stride
+        return self.local if self.addressed else self.parameters
+
+
+def private_memory(bound: BoundLaunch) -> PrivateMemory:
+    """The private memory of a launch."""
+    frame, size = local_frame(bound.kernel)
+    parameters = round_up(bound.memory_end + _GAP, _ALIGN)
+    local = round_up(parameters + len(bound.parameters) + _GAP, _ALIGN)
+    symbols = {o.name for i in bound.kernel.body for o in i.operands if isinstance(o, Symbol)}
+    return PrivateMemory(
+        parameters,
+        addressed=not symbols.isdisjoint(bound.parameter_offsets),
+        frame=frame,
+        frame_bytes=round_up(size, 4),
+        local=local,
+        stride=round_up(size + _GAP, _ALIGN),
+    )
+
+
+def local_frame(kernel: Function) -> tuple[dict[str, int], int]:
+    """The offset of each local variable of a kernel in its frame, and the bytes of the frame.
+
+    The `.param` variables of call scopes are among these (PTX ISA 5.1.6).
+    """
+    offsets: dict[str, int] = {}
+    end = 0
+    for variable in kernel.variables:
+        if variable.space in ("local", "param"):
+            offsets[variable.name] = round_up(end, max(variable.align, 1))
+            end = offsets[variable.name] + variable.size
+    return offsets, end
