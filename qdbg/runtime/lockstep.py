@@ -17,14 +17,15 @@ from qdbg.compiler.machine.config import MEMORY_BASE
 from qdbg.compiler.machine.isa import LACKING
 from qdbg.compiler.ptx.ir import TYPE_BITS
 from qdbg.runtime.correspondence import Correspondence
-from qdbg.runtime.interpreter import Event, Fault, Interpreter
+from qdbg.runtime.interpreter import Fault, Interpreter
 from qdbg.runtime.launch import BoundLaunch
 from qdbg.runtime.numbers import show
 from qdbg.runtime.state import MachineState
+from qdbg.runtime.threads import Mask
 from qdbg.runtime.trace import Event as TokenEvent
 from qdbg.runtime.trace import Trace
 from qdbg.runtime.view import Block, Mismatch
-from qdbg.runtime.walk import Mask, Walk
+from qdbg.runtime.walk import Walk, half
 
 
 class Lockstep(Walk):
@@ -55,7 +56,7 @@ class Lockstep(Walk):
         if self.mismatch is not None:
             self.completed += completes
         elif anchor is not None and self.map.chooses(event.pc):
-            self._choose(anchor, self.warp.live if uniform else there, completes)
+            self._choose(anchor, self.threads.live if uniform else there, completes)
         elif anchor is not None and completes:
             self.completed += 1
             there = self._advance(anchor, lanes, uniform)
@@ -98,8 +99,8 @@ class Lockstep(Walk):
                 self._execute(anchor, there)
                 self._report(lane, anchor, "trap", "no trap", said)
         except Fault as fault:
-            if fault.lane != lane and not uniform:
-                self._report(lane, anchor, "trap", f"lane {fault.lane}: {fault.reason}", said)
+            if self.threads.number(fault) != lane and not uniform:
+                self._report(lane, anchor, "trap", f"thread {fault.thread}: {fault.reason}", said)
 
     def end(self, number: int, state: MachineState) -> None:
         """The launch is over: every lane must be through, and all of memory agree."""
@@ -130,8 +131,8 @@ class Lockstep(Walk):
     # -- values ---------------------------------------------------------------------------------------------
 
     def width(self, register: str) -> int:
-        """Bits of a register that machine and interpreter have in common: narrowed ones are 32 wide."""
-        return min(32, TYPE_BITS[self.kernel.registers[register]])
+        """Bits of a register, or of half of one, that count: those above them are arbitrary."""
+        return min(32, TYPE_BITS[self.kernel.registers[half(register)[0]]])
 
     # -- history --------------------------------------------------------------------------------------------
 
@@ -148,12 +149,13 @@ class Lockstep(Walk):
 
     # -- inside ---------------------------------------------------------------------------------------------
 
-    def _execute(self, index: int, lanes: Mask) -> Event:
-        event = super()._execute(index, lanes)
-        late = event.active & self._missed
-        if late.any() and self.map.barrier(index):
-            self._report(int(np.argmax(late)), index, "barrier", "waits there", "completed without it")
-        return event
+    def _execute(self, index: int, lanes: Mask) -> Mask:
+        active = super()._execute(index, lanes)
+        if self.map.barrier(index):
+            late = active & self._missed[int(self.kernel.body[index].has("warp"))]
+            if late.any():
+                self._report(int(np.argmax(late)), index, "barrier", "waits there", "completed without it")
+        return active
 
     def _choose(self, anchor: int, lanes: Mask, completes: bool) -> None:
         """The machine decided which lanes run `anchor`; those whose guard is false have passed it."""
@@ -172,14 +174,15 @@ class Lockstep(Walk):
             there = self._arrive(anchor, lanes, uniform)
             if self._none_astray(anchor, there):
                 self._execute(anchor, there)
+                self._complete(there)
                 return there
         except Fault as fault:
             self._unexpected(fault, anchor)
-        return np.zeros_like(self._missed)
+        return np.zeros(len(self.threads), np.bool_)
 
     def _none_astray(self, anchor: int, lanes: Mask) -> bool:
         """Whether `lanes`, of which there must be some, all stand at `anchor`."""
-        astray = lanes & ~self._at(anchor) if lanes.any() else self.warp.live
+        astray = lanes & ~self._at(anchor) if lanes.any() else self.threads.live
         if astray.any():
             self._astray(int(np.argmax(astray)), anchor)
         return not astray.any()
@@ -187,20 +190,21 @@ class Lockstep(Walk):
     def _astray(self, lane: int, anchor: int | None) -> None:
         """Machine and interpreter took different paths."""
         body = self.kernel.body
-        at = "at the end" if not self.warp.live[lane] else f"at line {body[int(self.warp.pc[lane])].line}"
+        pc = int(self.threads.pc[lane])
+        at = "at the end" if pc < 0 else f"at line {body[pc].line}"
         went = "at the end" if anchor is None else f"at line {body[anchor].line}"
         self._report(lane, anchor, "path", at, went)
 
     def _leave(self) -> None:
         """The block is over: whatever its lanes still have to do must be free."""
-        self._catch_up(self.warp.live)
-        if self.warp.live.any():
-            self._astray(int(np.argmax(self.warp.live)), None)
+        self._catch_up(self.threads.live)
+        if (live := self.threads.live).any():
+            self._astray(int(np.argmax(live)), None)
 
     def _compare(self, anchor: int, register: str, results: Mapping[int, tuple[int, int]]) -> None:
         mask = (1 << self.width(register)) - 1
-        # A 64-bit register that the machine narrowed is compared, and shown, as its low word.
-        declared = self.kernel.registers[register]
+        # The machine has the two halves of a 64-bit register one after the other, if it needs both.
+        declared = self.kernel.registers[half(register)[0]]
         type_ = declared if TYPE_BITS[declared] <= 32 else "b32"
         for lane, (got, self._number) in results.items():
             expected = self.value(register, lane)
@@ -210,7 +214,8 @@ class Lockstep(Walk):
 
     def _unexpected(self, fault: Fault, anchor: int) -> None:
         """The interpreter faulted where the machine did not."""
-        self._report(fault.lane, anchor, "trap", f"lane {fault.lane}: {fault.reason}", "no trap")
+        lane = self.threads.number(fault)
+        self._report(lane, anchor, "trap", f"thread {fault.thread}: {fault.reason}", "no trap")
 
     def _report(self, lane: int | None, index: int | None, register: str, expected: str, got: str) -> None:
         if self.mismatch is None:
