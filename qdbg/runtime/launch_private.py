@@ -9,10 +9,10 @@ pointers into parameters and local memory (PTX ISA 6.4.1), whether or not a mach
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from qdbg.compiler.ptx.ir import Function, Symbol
+from qdbg.compiler.ptx.ir import Function, Symbol, Variable
 from qdbg.runtime.launch import BoundLaunch
 from qdbg.runtime.launch_memory import round_up
 
@@ -51,7 +51,7 @@ class PrivateMemory:
 
 def private_memory(bound: BoundLaunch) -> PrivateMemory:
     """The private memory of a launch."""
-    frame, size = local_frame(bound.kernel)
+    frame, size = frame_offsets(framed_variables(bound.kernel))
     parameters = round_up(bound.memory_end + _GAP, _ALIGN)
     local = round_up(parameters + len(bound.parameters) + _GAP, _ALIGN)
     symbols = {o.name for i in bound.kernel.body for o in i.operands if isinstance(o, Symbol)}
@@ -65,15 +65,16 @@ def private_memory(bound: BoundLaunch) -> PrivateMemory:
     )
 
 
-def local_frame(kernel: Function) -> tuple[dict[str, int], int]:
-    """The offset of each local variable of a kernel in its frame, and the bytes of the frame.
+def framed_variables(function: Function) -> list[Variable]:
+    """The variables in a function's frame: local ones, and those of its call scopes (PTX ISA 5.1.6)."""
+    return [v for v in function.variables if v.space in ("local", "param")]
 
-    The `.param` variables of call scopes are among these (PTX ISA 5.1.6).
-    """
+
+def frame_offsets(variables: Iterable[Variable]) -> tuple[dict[str, int], int]:
+    """The offset of each variable in a frame, and the bytes of the frame."""
     offsets: dict[str, int] = {}
     end = 0
-    for variable in kernel.variables:
-        if variable.space in ("local", "param"):
-            offsets[variable.name] = round_up(end, max(variable.align, 1))
-            end = offsets[variable.name] + variable.size
+    for variable in variables:
+        offsets[variable.name] = round_up(end, max(variable.align, 1))
+        end = offsets[variable.name] + variable.size
     return offsets, end

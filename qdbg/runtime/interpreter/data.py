@@ -13,9 +13,9 @@ import numpy as np
 from qdbg.compiler.ptx.ir import TYPE_BITS, Immediate, Operand, Pair, Register, Space, Vector
 from qdbg.runtime.interpreter.errors import Refusal
 from qdbg.runtime.interpreter.forms import DTYPES, Array
-from qdbg.runtime.interpreter.memory import LOCAL_WINDOW, PARAM_WINDOW
 from qdbg.runtime.interpreter.names import HIGH
 from qdbg.runtime.interpreter.operands import Decoder
+from qdbg.runtime.launch_private import private_memory
 
 if TYPE_CHECKING:
     from qdbg.runtime.interpreter.warp import Warp
@@ -194,17 +194,25 @@ def _cvta(decoder: Decoder) -> Action:
     """Between a state space's own addresses and generic ones; global and const addresses are generic."""
     allow(decoder, "to", *_SPACES, "shared::cta", "param::entry")
     space = next((m.split("::")[0] for m in decoder.instruction.modifiers if m.split("::")[0] in _SPACES), "")
-    bases = {"shared": decoder.names.bound.shared_base, "local": LOCAL_WINDOW, "param": PARAM_WINDOW}
-    shift = -bases.get(space, 0) if decoder.instruction.has("to") else bases.get(space, 0)
     type_name = decoder.instruction.types[0]
     destination, source = decoder.instruction.operands
     read, write = decoder.read(source, type_name), decoder.write(destination, type_name)
-    step = np.array(shift, np.int64).astype(DTYPES[type_name])
+    to, dtype = decoder.instruction.has("to"), DTYPES[type_name]
 
     def action(warp: Warp, active: Array) -> None:
-        write(warp, active, read(warp) + step)
+        window = _window(warp, space).astype(dtype)
+        write(warp, active, read(warp) - window if to else read(warp) + window)
 
     return action
+
+
+def _window(warp: Warp, space: str) -> Array:
+    """The generic address (uint64) of a state space's address 0, for each lane."""
+    memory = warp.memory
+    if space == "local":
+        return memory.local_window(warp.threads)
+    bases = {"shared": memory.shared_window[0], "param": memory.private.parameters}
+    return np.full(warp.lanes, bases.get(space, 0), np.uint64)
 
 
 @builder("isspacep")
@@ -215,11 +223,12 @@ def _isspacep(decoder: Decoder) -> Action:
     read, write = decoder.read(source, "b64"), decoder.write(destination, "pred")
     space = next(m.split("::")[0] for m in decoder.instruction.modifiers)
     bound = decoder.names.bound
+    private = private_memory(bound)
     const = [(a.address, a.allocated_end) for a in bound.allocations if a.space == "const"]
     windows = {
         "shared": [(bound.shared_base, bound.memory_end)],
-        "local": [(LOCAL_WINDOW, PARAM_WINDOW)],
-        "param": [(PARAM_WINDOW, 2 * PARAM_WINDOW)],
+        "local": [(private.local, 1 << 32)],
+        "param": [(private.parameters, private.local)],
         "const": const,
     }
     chosen = windows.get(space) or [window for several in windows.values() for window in several]

@@ -22,10 +22,8 @@ from qdbg.compiler.ptx.ir import Space
 from qdbg.runtime.interpreter.errors import Reason
 from qdbg.runtime.interpreter.forms import Array
 from qdbg.runtime.launch import BoundLaunch
+from qdbg.runtime.launch_private import private_memory
 
-#: Generic addresses of local memory and of parameters; the same for every thread, as on hardware.
-LOCAL_WINDOW = 1 << 40
-PARAM_WINDOW = 1 << 41
 _ALIGN = 16
 #: No access is larger, so that none crosses into another thread's bytes.
 _ROW = 32
@@ -47,6 +45,7 @@ class Memory:
         self.end = bound.memory_end
         self.flat_size = _round_up(self.end)
         self.shared_window = (bound.shared_base, bound.shared_bytes)
+        self.private = private_memory(bound)
         self._param = (self.flat_size, len(bound.parameters))
         self._local = _round_up(self._param[0] + len(bound.parameters), _ROW)
         self._row = _ROW * bound.threads
@@ -110,12 +109,12 @@ class Memory:
             return located, ~self._is_allocated(located, size)
         located = np.where(beyond, np.uint64(0), addresses).astype(np.int64)
         bad = ~self._is_allocated(located, size)
-        offsets = addresses - np.uint64(LOCAL_WINDOW)
+        offsets = addresses - self.local_window(threads)
+        parameters = addresses - np.uint64(self.private.parameters)
         windows = (
             (offsets < tops, self._locate_local(offsets, threads, tops, size)),
-            (addresses >= np.uint64(PARAM_WINDOW),
-             _window(addresses - np.uint64(PARAM_WINDOW), *self._param, size)),
-        )  # fmt: skip
+            (parameters < np.uint64(self._param[1]), _window(parameters, *self._param, size)),
+        )
         for inside, (place, outside) in windows:
             located = np.where(inside, place, located)
             bad = np.where(inside, outside, bad)
@@ -130,6 +129,11 @@ class Memory:
         outside = (addresses >= tops) | (tops - addresses < np.uint64(size))
         inside = np.where(outside, np.uint64(0), addresses).astype(np.int64)
         return self.local_places(inside, threads), outside
+
+    def local_window(self, threads: Array) -> Array:
+        """The generic addresses (uint64) at which the local memory of threads begins for each of them."""
+        base, stride = self.private.local, self.private.stride
+        return np.uint64(base) + threads.astype(np.uint64) * np.uint64(stride)
 
     def local_places(self, addresses: NDArray[np.int64], threads: Array) -> NDArray[np.int64]:
         """Positions in the image of bytes of local memory, unchecked."""

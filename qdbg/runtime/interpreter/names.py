@@ -10,6 +10,7 @@ from __future__ import annotations
 from qdbg.compiler.ptx.ir import Function, Space
 from qdbg.runtime.launch import BoundLaunch
 from qdbg.runtime.launch_memory import function_addresses
+from qdbg.runtime.launch_private import frame_offsets, framed_variables
 
 #: Frames start at multiples of this, the strictest alignment that PTX allows for a variable in practice.
 FRAME_ALIGN = 32
@@ -37,19 +38,14 @@ class Names:
         self.constants = {**function_addresses(module), **bound.symbols}
         declared = [*module.variables, *function.variables]
         self.spaces: dict[str, Space] = {variable.name: variable.space for variable in declared}
-        framed = [v for v in function.variables if v.space in ("local", "param")]
+        framed = framed_variables(function)
         if function.is_entry:
             self.constants.update(bound.parameter_offsets)
             self.spaces.update(dict.fromkeys(bound.parameter_offsets, "param"))
         else:
             framed[:0] = [v for v in (*function.returns, *function.parameters) if v.space == "param"]
-        self.frame: dict[str, int] = {}
-        end = 0
-        for variable in framed:
-            align = max(variable.align, 1)
-            self.frame[variable.name] = -(-end // align) * align
-            self.spaces[variable.name] = "local"
-            end = self.frame[variable.name] + variable.size
+        self.frame, end = frame_offsets(framed)
+        self.spaces.update(dict.fromkeys(self.frame, "local"))
         # Even an empty frame takes room, so that endless recursion ends.
         self.frame_bytes = end if function.is_entry else max(-(-end // FRAME_ALIGN), 1) * FRAME_ALIGN
 
