@@ -98,7 +98,7 @@ def test_simulator_refuses_what_weights_could_not_do() -> None:
     net = Netlist()
     x = numbers(net, range(3))
     net.logits[0] = net.define("bit", net.copy(x))
-    with pytest.raises(SimulationError, match="out of bounds: bit"):
+    with pytest.raises(SimulationError, match="out of bounds, or no integers: bit"):
         Simulator(net, schedule(net, 1)).step([2])
 
 
@@ -200,7 +200,7 @@ def test_every_process_builds_the_same_bytes() -> None:
 
 def test_the_machine_keeps_its_size() -> None:
     layout = machine(NANO).schedule
-    assert (layout.layers, layout.hidden) == (12, 512)
-    assert layout.intermediate <= 1024
+    assert (layout.layers, layout.hidden) == (13, 640)
+    assert layout.intermediate <= 1344
     assert max(life.end for life in layout.lives.values()) == FOREVER
     assert total([]).bounds == (0, 0)
