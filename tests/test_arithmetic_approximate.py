@@ -11,12 +11,13 @@ import mpmath
 import numpy as np
 import pytest
 from arithmetic import Patterns, Row, check, evaluate, instruction_of, operands, packed, scalar
-from ptx_runner import interpreter, kernel
+from ptx_runner import interpreter, kernel, source
 from reference import BF16, BINARIES, F16, F32, F64, Binary
 
-from qdbg.runtime.interpreter import elementary, error_bound
+from qdbg.runtime.interpreter import Interpreter, elementary, error_bound
 from qdbg.runtime.interpreter.formats import FORMATS
 from qdbg.runtime.interpreter.rounding import narrow, round_to_f32
+from qdbg.runtime.launch import bind, launch_for
 
 ONE = 0x3F800000
 INFINITY = F32.infinity
@@ -175,7 +176,7 @@ def steps(row: str, pattern: int, count: int, *sources: int) -> bool:
 @pytest.mark.parametrize(
     ("instruction", "source", "result", "admitted"),
     [
-        ("ex2.approx.f32 %f1, %f2", 0x40490FDB, 0x410D331B, 2),  # 2 ulp
+        ("ex2.approx.f32 %f1, %f2", 0x40490FDB, 0x410D331D, 2),  # 2 ulp
         ("rcp.approx.f32 %f1, %f2", 0x40400000, 0x3EAAAAAB, 1),  # 1 ulp
         ("sqrt.approx.f32 %f1, %f2", 0x40000000, 0x3FB504F3, 1),  # 2^-23 of 1.41 is 1.41 units
         ("rsqrt.approx.f32 %f1, %f2", 0x40000000, 0x3F3504F3, 2),  # 2^-22.9 of 0.71 is 1.51 units
@@ -233,6 +234,24 @@ def test_events_carry_the_bound() -> None:
     machine = interpreter(kernel("ex2.approx.f32 %f1, %f2; add.f32 %f1, %f1, %f1; ret;", "out = u32[1]"))
     events = [machine.step(), machine.step()]
     assert [event.error.statement if event and event.error else None for event in events] == ["2 ulp", None]
+
+
+def test_expectations_of_a_launch_allow_a_distance() -> None:
+    """2^3.1415927 is 8.8249784, and 8.8249807 two f32 above the nearest one."""
+    text = kernel(
+        "ex2.approx.f32 %f1, 0f40490FDB; ld.param.u64 %d1, [out]; st.global.f32 [%d1], %f1; ret;",
+        "out = f32[1]",
+    )
+    expectations = "// qdbg: expect out ~ f32[8.8249807] ulp {}\n"
+    wrong = []
+    for distance in (2, 1):
+        launch, rest = text.split("\n", 1)
+        loaded = source(f"{launch}\n{expectations.format(distance)}{rest}")
+        bound = bind(loaded, launch_for(loaded))
+        machine = Interpreter(loaded.ptx, bound)
+        machine.run()
+        wrong.append(bound.expectations[0].mismatches(machine.array("out")).tolist())
+    assert wrong == [[], [0]]
 
 
 def test_pairs_are_compared_by_element() -> None:

@@ -53,6 +53,13 @@ and.u32 %r1, %r2, %r3
 shl.u32 %r1, %r2, %r3
 not.s32 %r1, %r2
 popc.u32 %r1, %r2
+lop3.u32 %r1, %r2, %r3, %r4, 1
+lop3.b32 %r1, %r2, %r3, %r4, 256
+lop3.xor.b32 %r1|%p1, %r2, %r3, %r4, 1, %p2
+lop3.or.b32 %r1, %r2, %r3, %r4, 1
+lop3.b32 %r1|%p1, %r2, %r3, %r4, 1, %p2
+add.f16 %h1, %h2, 15360
+slct.f64.f32 %d1, 1.0, %d2, %f1
 bfe.b32 %r1, %r2, %r3, %r4
 bfi.u32 %r1, %r2, %r3, %r4, %r5
 bmsk.b32 %r1, %r2, %r3
