@@ -208,3 +208,23 @@ def packed(instruction: str, type_name: str, arity: int, expected: Callable[...,
 def binary_of(type_name: str) -> Binary:
     """The format of a float type, that of the elements for a packed one."""
     return BINARIES[type_name.removesuffix("x2")]
+
+
+def value(instruction: str, *operands: int, result: str = "", types: tuple[str, ...] = ()) -> int:
+    """What an instruction computes, as a pattern.
+
+    It is a name, whose operands and result are of its last type unless said otherwise, or several
+    instructions with `{d}`, `{0}`, `{1}`, ... for result and operands.
+    """
+    last = instruction_type(instruction)
+    types = types or (last,) * len(operands)
+    if "{d}" not in instruction:
+        instruction += " {d}, " + ", ".join(f"{{{i}}}" for i in range(len(operands)))
+    columns = [np.array([x], f"u{width(t) // 8}") for t, x in zip(types, operands, strict=True)]
+    found = apply(instruction, tuple(map(raw, types)), raw(result or last), *columns)
+    return int(found[0])
+
+
+def instruction_type(instruction: str) -> str:
+    types = [m for m in instruction.split()[0].split(".") if m[-1:].isdigit() and m[0] in "usbf"]
+    return types[-1] if types else "b32"

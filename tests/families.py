@@ -9,12 +9,11 @@ from collections.abc import Iterator
 
 from qdbg.compiler.ptx.ir import Instruction, Module, Operand, Special, Vector
 
-#: The opcodes of each family in every type that names no other family.
+#: The family that an opcode needs by itself; that of `div`, `fma`, `rcp` and `sqrt` is their type's.
 OPCODES = {
-    "A": "abs add and bra cvt cvta exit ld ldu mad max min mov mul neg not or ret selp set setp shl shr st "
-    "sub trap xor",
+    "A": "abs add and bra cvt cvta div exit fma ld ldu mad max min mov mul neg not or rcp rem ret selp set "
+    "setp shl shr sqrt st sub trap xor",
     "C": "bar",
-    "E": "div rem",
     "G": "atom red",
     "H": "barrier fence membar",
     "I": "copysign cos ex2 lg2 rsqrt sin tanh",
@@ -81,6 +80,8 @@ def _of_64_bits(i: Instruction) -> Iterator[str]:
 
 
 def _of_modifiers(i: Instruction) -> Iterator[str]:
+    if i.opcode in ("div", "rem") and i.types[0][0] in "su":
+        yield "E"
     if i.has("v2", "v4"):
         yield "H"
     if i.has("hi") and i.opcode in ("mul", "mad"):

@@ -118,6 +118,16 @@ def logic_and_shifts() -> Iterator[Row]:
                 (f >> ((a >> i & 1) * 4 + (b >> i & 1) * 2 + (c >> i & 1)) & 1) << i for i in range(32)
             ),
         )  # fmt: skip
+    for opcode, combine in (("or", lambda d, q: d or q), ("and", lambda d, q: d and q)):
+        yield Row(
+            f"setp.ne.u32 %p2, {{2}}, 0; lop3.{opcode}.b32 _|%p1, {{0}}, {{1}}, {{2}}, 0xc0, !%p2; "
+            "selp.u32 {d}, 1, 0, %p1",
+            ("b32",) * 3, "u32", lambda a, b, c, f=combine: int(f(a & b != 0, c == 0)),
+        )  # fmt: skip
+        yield Row(
+            f"setp.ne.u32 %p2, {{2}}, 0; lop3.{opcode}.b32 {{d}}|%p1, {{0}}, {{1}}, {{2}}, 0x96, %p2",
+            ("b32",) * 3, "b32", lambda a, b, c: a ^ b ^ c,
+        )  # fmt: skip
     counts: dict[str, Callable[[int], int]] = {"clamp": lambda n: min(n, 32), "wrap": lambda n: n & 31}
     for mode, count in counts.items():
         types = ("b32", "b32", "u32")

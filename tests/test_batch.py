@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from qdbg.cli import main
 from qdbg.cli.failure import Exit
 from qdbg.compiler.machine.vocabulary import Kind, Token, Vocabulary
-from qdbg.runtime.batch import LEAST
+from qdbg.runtime.batch import piece
 from qdbg.runtime.emulator import Emulator
 from qdbg.runtime.engine import Wrong
 from qdbg.runtime.launch_options import LaunchOptions
@@ -41,9 +41,9 @@ def launches(tmp_path: Path) -> list[Prepared]:
     """A launch for each of BLOCKS, with ever larger arrays, of which the file states what is expected."""
     ptx = PTX[: PTX.index("// qdbg: launch")]
     for number, block in enumerate(BLOCKS, 1):
-        padding = f"i32[{', '.join(['7'] * (40 * number))}]"
+        padding = f"i32[{', '.join(['7'] * (80 * number))}]"
         ptx += f"// qdbg: launch countdown<<<1, {block}>>>(out = {padding})\n"
-        expected = [*triangular(block), *[7] * (40 * number - block)]
+        expected = [*triangular(block), *[7] * (80 * number - block)]
         ptx += f"// qdbg: expect out = i32[{', '.join(map(str, expected))}]\n"
     path = tmp_path / "countdown.ptx"
     path.write_text(ptx)
@@ -103,20 +103,20 @@ def together(engine: StockEngine, prompts: list[list[int]]) -> list[list[Pass]]:
 
 
 @pytest.mark.stock
-@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+@pytest.mark.parametrize(("dtype", "which"), [("float32", slice(None)), ("bfloat16", slice(None, None, 2))])
 def test_a_batch_is_what_its_launches_are_alone(
-    small_checkpoint: Path, launches: list[Prepared], dtype: str
+    small_checkpoint: Path, launches: list[Prepared], dtype: str, which: slice
 ) -> None:
     """Tokens, margins and recurrent states are the same bits at every pass: padding disturbs nothing, nor
     do launches that are over.
     """
     engine = StockEngine(small_checkpoint, dtype)
-    prompts = [launch.image.ids for launch in launches]
+    prompts = [launch.image.ids for launch in launches[which]]
     lengths = [len(ids) for ids in prompts]
-    assert max(lengths) - min(lengths) > LEAST, "some rows start with pieces of nothing but padding"
+    assert max(lengths) - min(lengths) > piece(len(prompts)), "a piece of padding only"
     assert not any(engine.padding in ids for ids in prompts)
     shared = together(engine, prompts)
-    assert len({len(passes) for passes in shared}) == len(BLOCKS), "they end one after the other"
+    assert len({len(passes) for passes in shared}) == len(prompts), "they end one after the other"
     for ids, passes in zip(prompts, shared, strict=True):
         for number, (single, row) in enumerate(zip(alone(engine, ids), passes, strict=True), 1):
             assert (row.token, row.margin) == (single.token, single.margin), f"pass {number}"

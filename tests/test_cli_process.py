@@ -121,3 +121,14 @@ def test_ctrl_c_again_and_again() -> None:
     assert process.returncode == 130
     assert "Traceback" not in err
     assert "interrupted" in err
+
+
+@pytest.mark.parametrize(("status", "output"), [(0, "said tidied\n"), (130, "said ")])
+def test_ctrl_c_does_not_wait_for_python_to_tidy_up(status: int, output: str) -> None:
+    """That takes longer than all else between the key and the prompt; what was said is not lost."""
+    script = (
+        "import atexit, sys; from qdbg.cli import process; process.own(); atexit.register(print, 'tidied');"
+        f"sys.stdout.write('said '); process.leave({status})"
+    )
+    ended = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
+    assert (ended.returncode, ended.stdout) == (status, output)

@@ -1,6 +1,6 @@
 // C = alpha * A * B + beta * C with tiles in shared memory, in single precision.
 //
-// qdbg-needs: A B C Q
+// qdbg-needs: A B C
 //
 // qdbg: launch gemm<<<(2, 1), (4, 4)>>>(m = 3, n = 6, k = 5, alpha = 1.5, a = f32[15] = random(111),
 // qdbg:                                 b = f32[30] = random(112), beta = -0.5, c = f32[18] = random(113))

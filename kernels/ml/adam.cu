@@ -1,6 +1,6 @@
 // One step of Adam: moments, their corrections, a root and a division.
 //
-// qdbg-needs: A B E F Q
+// qdbg-needs: A B F
 //
 // qdbg: launch adam<<<1, 6>>>(w = f32[6] = random(201), g = f32[6] = random(202, -0.1, 0.1),
 // qdbg:                       m = f32[6] = random(203, -0.1, 0.1), v = f32[6] = random(204, 0, 0.01),

@@ -1,6 +1,6 @@
 // Attention of four queries over six keys with an online softmax: one pass, rescaled as the maximum grows.
 //
-// qdbg-needs: A B E F I M Q
+// qdbg-needs: A B F I M
 //
 // qdbg: launch attention<<<1, 4>>>(q = f32[16] = random(211, -2, 2), k = f32[24] = random(212, -2, 2),
 // qdbg:                            v = f32[24] = random(213), out = f32[16], keys = 6)

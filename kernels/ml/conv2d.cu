@@ -1,6 +1,6 @@
 // A convolution with two output channels; the weights are in constant memory.
 //
-// qdbg-needs: A B H Q
+// qdbg-needs: A B H
 //
 // qdbg: launch conv2d<<<(1, 1, 2), (4, 3)>>>(in = f32[30] = random(181), out = f32[24], width = 6)
 // qdbg: expect out = f32[0, 0.18949568, 0, 1.9383315, 1.1896222, 0.4364901, 0, 0, 0, 0.850519, 1.2166637, 0, 2.689476, 0.2013756, 0.98530686, 0, 0, 0, 1.8122506, 0.059466124, 0, 0, 0, 0.8312957]

@@ -1,6 +1,6 @@
 // Cross entropy of rows of logits, one row a thread: the logarithm of a sum of exponentials.
 //
-// qdbg-needs: A B F I M Q
+// qdbg-needs: A B F I M
 //
 // qdbg: launch cross_entropy<<<1, 4>>>(logits = f32[20] = random(171, -5, 5), label = i32[0, 3, 4, 1],
 // qdbg:                                loss = f32[4], classes = 5)

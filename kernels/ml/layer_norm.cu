@@ -1,6 +1,6 @@
 // Layer normalisation of a row a warp, two warps a block: mean and variance by shuffles.
 //
-// qdbg-needs: A B F K Q
+// qdbg-needs: A B F K
 //
 // qdbg: launch layer_norm<<<1, (32, 2)>>>(x = f32[64] = random(151, -3, 5), gain = f32[32] = random(152),
 // qdbg:                                   bias = f32[32] = random(153), out = f32[64], epsilon = 1e-5)

@@ -1,6 +1,6 @@
 // Sigmoid and SiLU, once as they are written and once with the fast exponential and division.
 //
-// qdbg-needs: A B E F I M Q
+// qdbg-needs: A B F I M
 //
 // qdbg: launch sigmoid<<<1, 8>>>(x = f32[-20, -3.5, -1, -0.0, 0.25, 1, 4, 30], out = f32[8], silu = f32[8],
 // qdbg:                          fast = f32[8])

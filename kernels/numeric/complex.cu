@@ -1,6 +1,6 @@
 // A Fourier transform of eight points: complex numbers in pairs, the roots of unity in constant memory.
 //
-// qdbg-needs: A B D H Q
+// qdbg-needs: A B D H
 //
 // qdbg: launch dft<<<1, 8>>>(x = f32[16] = random(251), out = f32[16])
 // qdbg: expect out = f32[-0.17495096, 1.9829228, 1.3002292, -2.773682, -0.44899666, 0.73554134, 2.2508595, -1.8989679, -0.9696959, 1.0290868, -1.1183634, -2.5081086, -1.3271868, -3.0906897, 0.3836464, 2.5244038]

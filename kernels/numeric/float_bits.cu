@@ -1,6 +1,6 @@
 // Floats taken apart: the famous inverse square root, the next number, and the exponent.
 //
-// qdbg-needs: A B Q
+// qdbg-needs: A B
 //
 // qdbg: launch float_bits<<<1, 6>>>(x = f32[1, 2, 0.15625, 1e-38, 3e38, 100], inverse_root = f32[6],
 // qdbg:                             next = f32[6], exponent = i32[6])

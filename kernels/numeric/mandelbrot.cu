@@ -1,6 +1,6 @@
 // The Mandelbrot set on a grid of 8 x 4 points: how many rounds until a point gets away.
 //
-// qdbg-needs: A B F Q
+// qdbg-needs: A B F
 //
 // qdbg: launch mandelbrot<<<(2, 1), (4, 4)>>>(rounds = i32[32], x0 = -2, y0 = -1.2, dx = 0.375, dy = 0.7, most = 20)
 // qdbg: expect rounds = i32[1, 1, 2, 3, 3, 3, 2, 2, 1, 3, 4, 5, 20, 20, 20, 3, 1, 5, 11, 20, 20, 20, 20, 4, 1, 2, 3, 3, 4, 20, 4, 2]

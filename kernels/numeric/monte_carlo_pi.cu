@@ -1,6 +1,6 @@
 // Pi from random points: each thread throws some, and those within the circle are counted.
 //
-// qdbg-needs: A B F G Q
+// qdbg-needs: A B F G
 //
 // qdbg: launch monte_carlo<<<2, 32>>>(inside = i32[1], throws = 10, seed = 2024)
 // qdbg: expect inside = i32[519]

@@ -1,6 +1,6 @@
 // Pi in double precision by the midpoint rule; every thread takes its share of the strips.
 //
-// qdbg-needs: A C E P Q
+// qdbg-needs: A C P
 //
 // qdbg: launch pi<<<1, 8>>>(out = f64[1], partial = f64[8], strips = 64)
 // qdbg: expect out = f64[3.1416129986418486]

@@ -1,6 +1,6 @@
 // The Euclidean length of a vector by a tree over two warps; the tree fixes the order of the additions.
 //
-// qdbg-needs: A B C F Q
+// qdbg-needs: A B C F
 //
 // qdbg: launch norm<<<1, 64>>>(x = f32[100] = random(121, -10, 10), n = 100, out = f32[1])
 // qdbg: expect out = f32[57.57714]

@@ -6,6 +6,7 @@ import io
 import os
 import signal
 import sys
+from contextlib import suppress
 from types import FrameType
 from typing import TYPE_CHECKING, NoReturn
 
@@ -57,8 +58,13 @@ def own() -> None:
 
 
 def leave(status: int) -> NoReturn:
-    """Exit; ctrl+c no longer means anything."""
+    """Exit; ctrl+c no longer means anything.  Who pressed it does not wait for Python to tidy up."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    if status == INTERRUPTED:
+        for stream in (sys.stdout, sys.stderr):
+            with suppress(OSError):
+                stream.flush()
+        os._exit(status)
     sys.exit(status)
 
 

@@ -6,8 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from qdbg.compiler.ptx.ir import TYPE_BITS, Immediate, Instruction
-from qdbg.runtime.interpreter.errors import Refusal
+from qdbg.compiler.ptx.ir import TYPE_BITS, Instruction
 from qdbg.runtime.interpreter.forms import BITS, Array, Form, forms
 
 
@@ -48,22 +47,6 @@ forms("not", f"{BITS} pred")(_logic(np.invert, 1))
 forms("cnot", BITS)(_logic(lambda a: (a == 0).astype(a.dtype), 1))
 forms("shl", BITS)(lambda i: Form((_type(i), "u32"), _type(i), shift_left))
 forms("shr", f"{BITS} u16 s16 u32 s32 u64 s64")(lambda i: Form((_type(i), "u32"), _type(i), shift_right))
-
-
-@forms("lop3", "b32")
-def _lop3(instruction: Instruction) -> Form:
-    table = instruction.operands[4]
-    if not isinstance(table, Immediate):
-        raise Refusal("needs an immediate look-up table")
-    terms = [index for index in range(8) if table.value >> index & 1]
-
-    def function(a: Array, b: Array, c: Array, _table: Array) -> Array:
-        result = np.zeros_like(a)
-        for index in terms:  # a is the most significant bit of the index into the table
-            result |= (a if index & 4 else ~a) & (b if index & 2 else ~b) & (c if index & 1 else ~c)
-        return result
-
-    return Form(("b32",) * 4, "b32", function)
 
 
 @forms("shf", "b32", "l|r", "clamp|wrap")

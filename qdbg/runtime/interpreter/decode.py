@@ -21,6 +21,7 @@ from qdbg.runtime.interpreter import (
     float32,
     float64,
     integer,
+    lop3,
     patterns,
     warp_ops,
 )
@@ -37,7 +38,7 @@ if TYPE_CHECKING:
 #: The modules whose import fills the tables, one a family of instructions.
 FAMILIES = (
     *(approximate, atomics, barriers, bits, calls, compare, control, convert),
-    *(float16, float32, float64, integer, patterns, warp_ops),
+    *(float16, float32, float64, integer, lop3, patterns, warp_ops),
 )
 
 #: Modifiers of loads that other threads' stores are meant to be seen by.

@@ -36,6 +36,8 @@ def _series(first: int, step: Callable[[int, int], int]) -> int:
 
 def _atanh(x: int) -> int:
     """Of |x| well below 1: x + x^3/3 + x^5/5 + ..."""
+    if x < 0:
+        return -_atanh(-x)
     square, power, total, divisor = x * x >> BITS, x, 0, 1
     while power // divisor:
         total += power // divisor
@@ -70,8 +72,7 @@ def _exp(x: int) -> tuple[int, int]:
 
 
 def _exp2(x: float) -> tuple[int, int]:
-    n = math.floor(x)
-    return _exp(_fixed(x - n) * LN2 >> BITS)[0], n
+    return _exp(_fixed(x) * LN2 >> BITS)
 
 
 def _log2(x: float) -> tuple[int, int]:
@@ -146,8 +147,10 @@ def evaluate(function: Function, x: Array, format_: Format, round_to: Callable[[
         near = function.special(x)
         regular = np.flatnonzero((x != 0) & (x > low) & (x < high))
         near[regular] = [function.library(value) for value in x[regular].tolist()]
-        result = round_to(near * (1 - UNCERTAINTY))
-        doubtful = result != round_to(near * (1 + UNCERTAINTY))
-    for lane in regular[doubtful[regular]]:
+        margin = np.zeros(len(x))
+        margin[regular] = UNCERTAINTY
+        result = round_to(near * (1 - margin))
+        doubtful = result != round_to(near * (1 + margin))
+    for lane in np.flatnonzero(doubtful):
         result[lane] = in_integers(function, float(x[lane]), format_)
     return result

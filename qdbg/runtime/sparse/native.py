@@ -2,7 +2,7 @@
 half a second.
 
 An object file in the cache holds one entry and all that it calls; its folder is named after this
-package's source, the processor and the versions of the compilers.
+package's source, the processor and LLVM's version.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ import tempfile
 from collections.abc import Callable
 from contextlib import suppress
 from functools import cache
-from importlib.metadata import version
 from pathlib import Path
 
+import llvmlite
 import llvmlite.binding as llvm
 
 from qdbg.runtime.checkpoints import cache_directory
@@ -50,7 +50,7 @@ def _folder() -> Path:
     for source in sorted(Path(__file__).parent.glob("*.py")):
         digest.update(source.read_bytes())
     where = (llvm.get_process_triple(), llvm.get_host_cpu_name(), llvm.get_host_cpu_features().flatten())
-    digest.update("\n".join((version("numba"), version("llvmlite"), *where)).encode())
+    digest.update("\n".join((llvmlite.__version__, *where)).encode())
     return cache_directory() / f"compiled-{digest.hexdigest()[:12]}"
 
 
