@@ -217,7 +217,7 @@ class Clock:
 def moment(passes: int, size: int = 1 << 20, engine: Any = None) -> Moment:
     trace = Trace.__new__(Trace)  # never looked at
     content = np.zeros(size, np.uint8) if engine is None else engine
-    return Moment(Place(passes), content, None, trace, (), {}, 0, None)
+    return Moment(Place(passes), content, None, trace, (), {}, {}, 0, None)
 
 
 def test_near_past_is_dense_and_far_past_sparse() -> None:

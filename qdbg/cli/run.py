@@ -23,7 +23,7 @@ from qdbg.cli.options import (
     stock_options,
 )
 from qdbg.cli.progress import COMPILING, progress_line, tell_note
-from qdbg.compiler.machine.config import MEMORY_BASE, NANO
+from qdbg.compiler.machine.config import MEMORY_BASE, NANO, WARP
 from qdbg.runtime.launch_options import LaunchOptions, StockOptions
 from qdbg.runtime.launcher import Prepared, open_engine, open_session, prepare
 
@@ -32,11 +32,13 @@ if TYPE_CHECKING:
 
     from qdbg.cli.verdict import Verdict
     from qdbg.runtime.checkpoints import Checkpoint
+    from qdbg.runtime.interpreter import Fault
     from qdbg.runtime.outcome import Outcome
     from qdbg.runtime.session import Session
+    from qdbg.runtime.view import Block, TrapReport
 
 #: What the interpreter has nothing to say about.
-_NO_MODEL = ("checkpoint_sha256", "layers", "hidden", "prompt_tokens", "tokens", "passes", "exact")
+_NO_MODEL = ("checkpoint_sha256", "layers", "hidden", "threads", "prompt_tokens", "tokens", "passes", "exact")
 
 
 @click.command()
@@ -143,7 +145,6 @@ def _interpret(prepared: Prepared, limit: int, races: bool) -> tuple[dict[str, A
     from qdbg.cli.verdict import unexpected
     from qdbg.runtime.interpreter import Fault, Interpreter, LimitReached
     from qdbg.runtime.outcome import as_expected, outputs
-    from qdbg.runtime.view import TrapReport
 
     interpreter = Interpreter(prepared.source.ptx, prepared.bound, races=races)
     fault: Fault | None = None
@@ -163,14 +164,14 @@ def _interpret(prepared: Prepared, limit: int, races: bool) -> tuple[dict[str, A
         raise Failure(f"interrupted after {made:,} PTX instructions", Exit.INTERRUPTED) from None
     seconds = time.perf_counter() - start
     memory = _words(interpreter.memory)
-    trap = TrapReport(fault.block, fault.thread, fault.lane, fault.line, fault.reason) if fault else None
+    trap = _trap(fault, prepared.bound.block) if fault else None
     report = {
         "kernel": prepared.kernel,
         "engine": "interpreter",
         **dict.fromkeys(_NO_MODEL),
         "grid": list(prepared.bound.grid),
         "block": list(prepared.bound.block),
-        "lanes": 32,
+        "lanes": WARP,
         "ptx_instructions": interpreter.instructions,
         "seconds": round(seconds, 6),
         "mismatches": [],
@@ -183,6 +184,14 @@ def _interpret(prepared: Prepared, limit: int, races: bool) -> tuple[dict[str, A
     if fault is not None:
         return report, (str(fault), Exit.UNSUPPORTED)
     return report, unexpected(prepared, memory)
+
+
+def _trap(fault: Fault, block: Block) -> TrapReport:
+    from qdbg.runtime.view import TrapReport
+
+    x, y, z = fault.thread
+    warp = (x + block[0] * (y + block[1] * z)) // WARP
+    return TrapReport(fault.block, fault.thread, warp, fault.lane, fault.line, fault.reason)
 
 
 def _words(image: NDArray[np.uint8]) -> NDArray[np.uint32]:

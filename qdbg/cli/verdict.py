@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from qdbg.cli.failure import Exit
+from qdbg.compiler.machine.config import WARP
 from qdbg.compiler.machine.isa import Trap
 from qdbg.runtime.outcome import array
 from qdbg.runtime.view import thread_index
@@ -23,9 +24,9 @@ Verdict = tuple[str | None, Exit]
 
 _REASONS = {
     Trap.OUT_OF_BOUNDS: "out of bounds, the word belongs to no array",
-    Trap.MISALIGNED: "misaligned, the address is no multiple of 4",
+    Trap.MISALIGNED: "misaligned, the address is no multiple of what is accessed",
     Trap.UNSUPPORTED: "this version of the machine lacks the instruction",
-    Trap.USER: "the kernel trapped itself, or a barrier can never complete",
+    Trap.USER: "the kernel trapped itself",
     Trap.BARRIER: "the barrier can never complete",
     Trap.ASSERT: "an assertion failed",
     Trap.RECURSION: "the machine has no call stack; a recursive call needs --engine interpreter",
@@ -67,7 +68,8 @@ def trap_sentence(prepared: Prepared, trace: Trace) -> str:
     lane, reason, pc = trace.trap
     covered = trace.program.code[pc].ptx
     thread = thread_index(lane, prepared.bound.block)
-    sentence = f"lane {lane} (thread {thread}, block {trace.block}) trapped: {_REASONS[reason]}"
+    who = "warp {} lane {}".format(*divmod(lane, WARP))
+    sentence = f"{who} (thread {thread}, block {trace.block}) trapped: {_REASONS[reason]}"
     if not covered:
         return f"{prepared.source.path}: {sentence}"
     instruction = prepared.bound.kernel.body[max(covered)]

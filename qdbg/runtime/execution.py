@@ -11,7 +11,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import numpy as np
 
-from qdbg.compiler.machine.isa import Program
+from qdbg.compiler.machine.config import WARP
+from qdbg.compiler.machine.isa import Op, Program, Reg
 from qdbg.compiler.machine.isa import Trap as Reason
 from qdbg.compiler.machine.vocabulary import Vocabulary
 from qdbg.runtime.control import Control, Glimpse
@@ -27,13 +28,20 @@ from qdbg.runtime.view import Mismatch, State, TrapReport, thread_index
 
 #: Tokens kept with their meaning.
 RECENT = 400
+_SAID = {
+    Reason.USER: "the kernel executed trap",
+    Reason.BARRIER: "the barrier can never complete",
+    Reason.ASSERT: "an assertion failed",
+    Reason.RECURSION: "the machine has no stack for this call",
+}
 
 
 class Execution:
     """Call `begin` first.
 
     state, status: what the launch is doing and why it stopped; tokens: every generated id; recent: the
-    newest of them as events; seen: PTX register -> lane -> its last result; history, log: the past.
+    newest of them as events; seen: PTX register (or half of one) -> lane -> its last result; holds: machine
+    register -> lane -> the PTX register whose result it has, None for something else; history, log: the past.
     """
 
     def __init__(
@@ -47,13 +55,14 @@ class Execution:
         history: History,
     ):
         self.bound, self.kernel = bound, bound.kernel
-        self.engine, self.pass_limit = engine, pass_limit
+        self.program, self.engine, self.pass_limit = program, engine, pass_limit
         self.map = Correspondence(program, self.kernel)
         self.lockstep = Lockstep(self.map, interpreter, bound)
         self.trace = Trace(program, vocabulary, bound.threads)
         self.tokens: list[int] = []
         self.recent: deque[Event] = deque(maxlen=RECENT)
         self.seen: dict[str, Mapping[int, int]] = {}
+        self.holds: dict[Reg, Mapping[int, str | None]] = {}
         self.history, self.log = history, Log(self.map.path)
         self.state, self.status = State.READY, "at the start"
         self._skips = 0  # free PTX instructions stepped over since the newest pass
@@ -122,10 +131,10 @@ class Execution:
         said = reason.name.lower().replace("_", " ")
         if at is not None and reason is Reason.UNSUPPORTED:
             said = f"the machine lacks `{at.name}`"
-        elif at is not None and reason is Reason.USER:
-            said = "the barrier can never complete" if at.opcode != "trap" else "the kernel executed trap"
+        elif reason in _SAID:
+            said = _SAID[reason]
         thread = thread_index(lane, self.bound.block)
-        return TrapReport(self.trace.block, thread, lane, at.line if at else None, said)
+        return TrapReport(self.trace.block, thread, *divmod(lane, WARP), at.line if at else None, said)
 
     # -- going on -------------------------------------------------------------------------------------
 
@@ -198,8 +207,8 @@ class Execution:
             # A uniform result is every lane's that is there, which the interpreter knows.
             targets = np.flatnonzero(self.trace.exists).tolist() if event.lane is None else [event.lane]
             self.lockstep.result(event.register, dict.fromkeys(targets, event.value), event.number)
-            if event.lane is not None:
-                self._see(event, targets)
+        if event.lane is not None:
+            self._see(event, [event.lane])
         if event.finished and self.trace.trap is None:
             there = self.lockstep.finished(event, lanes, uniform)
             if event.lane is None:
@@ -217,11 +226,17 @@ class Execution:
             self.log.stand(len(self.tokens), *at)
 
     def _see(self, event: Event, lanes: Iterable[int]) -> None:
-        """Note the result that lanes have now."""
-        if event.register is not None and event.value is not None:
-            # Not in place: moments share what they have in common.
+        """Note the result that lanes have now, and that the machine register has it in these lanes."""
+        instr = self.program.code[event.pc]
+        if event.value is None or instr.op is Op.CBR:
+            return
+        # Not in place: moments share what they have in common.
+        whose = dict.fromkeys(lanes, event.register)
+        if event.register is not None:
             before = self.seen.get(event.register, {})
-            self.seen[event.register] = {**before, **dict.fromkeys(lanes, event.value)}
+            self.seen[event.register] = {**before, **dict.fromkeys(whose, event.value)}
+        kept = {} if instr.dst.uniform else self.holds.get(instr.dst, {})
+        self.holds[instr.dst] = {**kept, **whose}
 
     def _goes_on(self) -> bool:
         """Whether the machine may go on; else notes why not."""
@@ -277,7 +292,7 @@ class Execution:
         """Here and now."""
         return Moment(
             self.place, self.engine.snapshot(), self.lockstep.snapshot(), self.trace.copy(),
-            tuple(self.recent), dict(self.seen), self._completed, self._held,
+            tuple(self.recent), dict(self.seen), dict(self.holds), self._completed, self._held,
         )  # fmt: skip
 
     def _be_at(self, moment: Moment) -> None:
@@ -286,6 +301,6 @@ class Execution:
         self.lockstep.restore(moment.lockstep)
         self.trace = moment.trace.copy()
         self.recent = deque(moment.recent, maxlen=RECENT)
-        self.seen = dict(moment.seen)
+        self.seen, self.holds = dict(moment.seen), dict(moment.holds)
         del self.tokens[moment.place.passes :]
         self._skips, self._completed, self._held = moment.place.skips, moment.completed, moment.held

@@ -17,6 +17,7 @@ from typing import Any
 
 import numpy as np
 
+from qdbg.compiler.machine.isa import Reg
 from qdbg.runtime.log import Place
 from qdbg.runtime.trace import Event, Trace
 
@@ -41,6 +42,7 @@ class Moment:
     trace: Trace
     recent: tuple[Event, ...]
     seen: Mapping[str, Mapping[int, int]]
+    holds: Mapping[Reg, Mapping[int, str | None]]
     completed: int
     held: int | None
 

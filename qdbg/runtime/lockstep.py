@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from qdbg.compiler.machine.config import MEMORY_BASE
+from qdbg.compiler.machine.config import MEMORY_BASE, WARP
 from qdbg.compiler.machine.isa import LACKING
 from qdbg.compiler.ptx.ir import TYPE_BITS
 from qdbg.runtime.correspondence import Correspondence
@@ -62,6 +62,8 @@ class Lockstep(Walk):
             there = self._advance(anchor, lanes, uniform)
             for register, values in self._results.items():
                 self._compare(anchor, register, {lane: v for lane, v in values.items() if there[lane]})
+        elif anchor is not None and uniform:
+            there = self._here(anchor, lanes)
         if completes:
             self._results = {}
         return there
@@ -117,7 +119,7 @@ class Lockstep(Walk):
                 (a.name for a in self.bound.allocations if a.address <= address < a.end), "shared memory"
             )
             self.mismatch = Mismatch(
-                number, self.block, None, None, f"memory at {address:#x} ({name})",
+                number, self.block, None, None, None, f"memory at {address:#x} ({name})",
                 f"{int(expected[wrong[0]]):#010x}", f"{int(got[wrong[0]]):#010x}",
             )  # fmt: skip
 
@@ -125,7 +127,7 @@ class Lockstep(Walk):
         """Something that the machine cannot do happened."""
         if self.mismatch is None:
             self.mismatch = Mismatch(
-                number, self.block, None, None, "path", "a token that makes sense", sentence
+                number, self.block, None, None, None, "path", "a token that makes sense", sentence
             )
 
     # -- values ---------------------------------------------------------------------------------------------
@@ -180,6 +182,14 @@ class Lockstep(Walk):
             self._unexpected(fault, anchor)
         return np.zeros(len(self.threads), np.bool_)
 
+    def _here(self, anchor: int, lanes: Mask) -> Mask:
+        """The lanes whose work a uniform part of `anchor` is."""
+        try:
+            return self._arrive(anchor, lanes, uniform=True)
+        except Fault as fault:
+            self._unexpected(fault, anchor)
+        return np.zeros(len(self.threads), np.bool_)
+
     def _none_astray(self, anchor: int, lanes: Mask) -> bool:
         """Whether `lanes`, of which there must be some, all stand at `anchor`."""
         astray = lanes & ~self._at(anchor) if lanes.any() else self.threads.live
@@ -220,4 +230,5 @@ class Lockstep(Walk):
     def _report(self, lane: int | None, index: int | None, register: str, expected: str, got: str) -> None:
         if self.mismatch is None:
             line = self.kernel.body[index].line if index is not None else None
-            self.mismatch = Mismatch(self._number, self.block, lane, line, register, expected, got)
+            warp, own = (None, None) if lane is None else divmod(lane, WARP)
+            self.mismatch = Mismatch(self._number, self.block, warp, own, line, register, expected, got)

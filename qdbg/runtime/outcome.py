@@ -97,9 +97,12 @@ def conclude(session: Session, seconds: float) -> Outcome:
 def alone(session: Session) -> Interpreter:
     """The interpreter after it ran the launch alone, up to a fault or to the session's pass limit.
 
-    In step with a machine it regroups lanes as that machine does; what it counts alone is the launch's own.
+    In step with a machine it regroups lanes as that machine does, and runs a kernel whose calls are
+    expanded; what it counts alone is the launch's own.
     """
-    interpreter = Interpreter(session.source.ptx, session.bound)
+    from qdbg.runtime.launch import bind
+
+    interpreter = Interpreter(session.source.ptx, bind(session.source, session.bound.launch))
     with suppress(Fault, Unsupported, LimitReached):
         interpreter.run(session.pass_limit)
     return interpreter
@@ -111,7 +114,8 @@ def report(session: Session, outcome: Outcome) -> dict[str, Any]:
         "engine": session.engine.name,
         "grid": list(session.bound.grid),
         "block": list(session.bound.block),
-        "lanes": session.config.lanes,
+        "lanes": session.config.warp,
+        "threads": session.config.lanes,
         "prompt_tokens": len(session.prompt),
         "tokens": outcome.tokens,
         "passes": session.engine.passes,

@@ -7,15 +7,16 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from qdbg.compiler.machine.config import MEMORY_BASE
+from qdbg.compiler.machine.config import MEMORY_BASE, WARP
 from qdbg.compiler.machine.isa import Reg, Spill
-from qdbg.compiler.machine.vocabulary import Kind
 from qdbg.compiler.ptx.cfg import ControlFlow
 from qdbg.runtime.commands import CommandError
-from qdbg.runtime.numbers import show
+from qdbg.runtime.contents import Registers
+from qdbg.runtime.numbers import bits_of, show
 from qdbg.runtime.state import MachineState
 from qdbg.runtime.trace import Event, meaning
 from qdbg.runtime.view import MemoryArray, RegisterRow, TokenLine, View
+from qdbg.runtime.walk import half
 
 if TYPE_CHECKING:
     from qdbg.runtime.session import Session
@@ -76,7 +77,6 @@ class Painter:
             grid=session.bound.grid,
             block_dim=session.bound.block,
             block=trace.block,
-            warp=0,
             focus=session.focus,
             exists=tuple(bool(x) for x in trace.exists),
             active=tuple(bool(x) for x in active),
@@ -105,9 +105,8 @@ class Painter:
             rows = self._registers(state, session.trace.lanes, remember=False)
             row = next(r for r in rows if r.name == name)
             lanes = (
-                f"l{lane} {show(v, row.type) or '?'}"
+                f"{'t' if len(row.machine) > WARP else 'l'}{lane} {show(v, row.shown_type(lane)) or '?'}"
                 for lane, v in enumerate(row.machine)
-                if session.trace.exists[lane]
             )
             return f"{name} ({row.place}): " + "  ".join(lanes)
         for array in self._memory(state, remember=False):
@@ -120,67 +119,40 @@ class Painter:
     def _registers(
         self, state: MachineState, active: NDArray[np.bool_], remember: bool = True
     ) -> tuple[RegisterRow, ...]:
-        session = self._session
-        lanes = int(np.count_nonzero(session.trace.exists))
-        at = [self._live_at(lane) for lane in range(lanes)]
-        pending = self._pending()
+        session, lockstep = self._session, self._session.lockstep
+        lanes = range(int(np.count_nonzero(session.trace.exists)))
         # As long as there is no mismatch, one of the two is merely ahead of the other.
         compared = session.mismatch is not None
-        busy = session.trace.instruction.result if not session.ended else None
+        result = session.trace.instruction.result if not session.ended else None
+        busy = half(result)[0] if result is not None else None
+        at = [self._live[pc] if pc >= 0 else frozenset() for pc in lockstep.threads.pc[: len(lanes)].tolist()]
+        registers = Registers(session, state)
         rows = []
         for name in self._names:
-            place = session.program.locations.get(name)
-            seen = session.seen.get(name, {})
-            mask = (1 << session.lockstep.width(name)) - 1
-            reference = [session.lockstep.value(name, lane) for lane in range(lanes)]
-            machine: list[int | None] = []
-            for lane in range(lanes):
-                # A uniform register holds the same for lanes that never came here: theirs is not shown.
-                written = reference[lane] is not None or name == busy or session.mismatch is not None
-                if place is not None and name in at[lane] and written:
-                    machine.append(pending.get((place, lane), _read(state, place, lane)) & mask)
-                else:
-                    machine.append(seen[lane] & mask if lane in seen and written else None)
-            stale = [lane in seen and name not in at[lane] for lane in range(lanes)]
-            old = self._before.get(name, [None] * lanes)
+            reference = [lockstep.value(name, lane) for lane in lanes]
+            found = [
+                registers.content(name, lane, reference[lane], name in at[lane], name == busy)
+                for lane in lanes
+            ]
+            machine = [content.value for content in found]
+            old = self._before.get(name, [None] * len(lanes))
             if remember:
-                self._before[name] = [
-                    machine[i] if active[i] or session.ended else old[i] for i in range(lanes)
-                ]
+                self._before[name] = [machine[i] if active[i] or session.ended else old[i] for i in lanes]
             rows.append(
                 RegisterRow(
                     name,
                     session.kernel.registers[name],
-                    str(place) if place is not None else "folded",
+                    registers.place(name),
                     any(name in live for live in at),
                     tuple(machine),
                     tuple(reference),
+                    tuple(content.short for content in found),
                     tuple(m is not None and m != o for m, o in zip(machine, old, strict=True)),
-                    tuple(
-                        compared and name != busy and m is not None and r is not None and bool((m ^ r) & mask)
-                        for m, r in zip(machine, reference, strict=True)
-                    ),
-                    tuple(stale),
+                    tuple(compared and name != busy and content.differs for content in found),
+                    tuple(content.stale for content in found),
                 )
             )
         return tuple(rows)
-
-    def _live_at(self, lane: int) -> frozenset[str]:
-        """Registers that this lane can still read."""
-        warp = self._session.lockstep.warp
-        return self._live[int(warp.pc[lane])] if warp.live[lane] else frozenset()
-
-    def _pending(self) -> dict[tuple[Reg | Spill, int], int]:
-        """Results that the newest token carries: they are written when it is fed, in the next pass."""
-        session = self._session
-        if not session.recent:
-            return {}
-        event = session.recent[-1]
-        if event.value is None or event.token.kind not in (Kind.RESULT, Kind.LAST):
-            return {}
-        place = session.program.code[event.pc].dst
-        lanes = range(len(session.trace.exists)) if event.lane is None else (event.lane,)
-        return {(place, lane): event.value for lane in lanes}
 
     # -- memory, tokens, trap -------------------------------------------------------------------------------
 
@@ -206,8 +178,10 @@ class Painter:
         session = self._session
         anchor = session.map.anchor[event.pc]
         line = session.kernel.body[anchor].line if anchor is not None else None
-        type_ = session.kernel.registers.get(event.register or "", "b32")
-        return TokenLine(event.number, str(event.token), meaning(event, type_), line, event.margin)
+        name = half(event.register)[0] if event.register is not None else None
+        type_ = session.kernel.registers[name] if name is not None else "b32"
+        said = meaning(event, type_ if bits_of(type_) <= 32 else "b32", -(-session.bound.threads // WARP))
+        return TokenLine(event.number, str(event.token), said, line, event.margin)
 
 
 def elements(array: MemoryArray) -> list[object]:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from qdbg.compiler.machine.config import MachineConfig
+from qdbg.compiler.machine.config import WARP, MachineConfig
 from qdbg.compiler.machine.isa import Program
 from qdbg.compiler.machine.vocabulary import Vocabulary
 from qdbg.runtime.breakpoints import Breakpoints
@@ -75,7 +75,7 @@ class Session(Execution):
         """
         history = History() if history is None else history
         super().__init__(bound, program, engine, interpreter, vocabulary, pass_limit, history)
-        self.source, self.program, self.config = source, program, config
+        self.source, self.config = source, config
         self.title, self.geometry = title, geometry
         self.prompt = list(prompt)
         self.ptx_lines = source.ptx.lines
@@ -210,7 +210,7 @@ class Session(Execution):
         if self.state is State.TRAPPED and self.trace.trap is not None:
             self.focus = self.trace.trap[0]
         elif self.state is State.MISMATCH and self.mismatch is not None and self.mismatch.lane is not None:
-            self.focus = self.mismatch.lane
+            self.focus = (self.mismatch.warp or 0) * WARP + self.mismatch.lane
         return ""
 
     def _run_to(
@@ -263,19 +263,31 @@ class Session(Execution):
         return f"breakpoint {made.number} at {at}"
 
     def set_focus(self, lane: int) -> str:
-        """Look at another lane."""
-        if not 0 <= lane < self._threads:
-            raise CommandError(f"there is no lane {lane}: the block has lanes 0 to {self._threads - 1}")
-        self.focus = lane
-        return f"lane {lane}"
+        """Look at another lane of the warp."""
+        start = self.focus // WARP * WARP
+        count = min(WARP, self._threads - start)
+        if not 0 <= lane < count:
+            warp = f"warp {start // WARP}" if self._threads > WARP else "the block"
+            raise CommandError(f"there is no lane {lane}: {warp} has lanes 0 to {count - 1}")
+        return self._look_at(start + lane)
 
     def turn_focus(self, by: int) -> str:
-        """Look at a neighbouring lane, from the last on to the first."""
-        return self.set_focus((self.focus + by) % self._threads)
+        """Look at a neighbouring lane of the warp, from the last on to the first."""
+        start = self.focus // WARP * WARP
+        return self._look_at(start + (self.focus - start + by) % min(WARP, self._threads - start))
 
     def turn_warp(self, by: int) -> str:
-        """Look at a neighbouring warp.  Raises CommandError: the machine's blocks are one warp each."""
-        raise CommandError(f"the block's {self._threads} threads are one warp")
+        """Look at a neighbouring warp, from the last on to the first.  Raises CommandError for one alone."""
+        warps = -(-self._threads // WARP)
+        if warps == 1:
+            raise CommandError(f"the block's {self._threads} threads are one warp")
+        warp, lane = divmod(self.focus, WARP)
+        return self._look_at(min((warp + by) % warps * WARP + lane, self._threads - 1))
+
+    def _look_at(self, thread: int) -> str:
+        self.focus = thread
+        warp, lane = divmod(thread, WARP)
+        return f"warp {warp} lane {lane}" if self._threads > WARP else f"lane {lane}"
 
     def keep_history(self, megabytes: int | None) -> str:
         """Set the memory for snapshots (None: leave it), and say how much is used."""

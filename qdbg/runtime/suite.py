@@ -20,7 +20,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
-from qdbg.compiler.machine.config import MachineConfig
+from qdbg.compiler.machine.config import WARP, MachineConfig
 from qdbg.compiler.machine.isa import LACKING
 from qdbg.runtime.engine import Progress, Wrong
 from qdbg.runtime.interpreter import Interpreter
@@ -247,7 +247,8 @@ def locate(prepared: Prepared, tokens: list[int], wrong: Wrong) -> WrongToken:
     return WrongToken(
         number=wrong.index + 1,
         block=block,
-        lane=lane,
+        warp=lane // WARP if lane is not None else None,
+        lane=lane % WARP if lane is not None else None,
         line=at.line if at is not None else None,
         text=at.text.strip() if at is not None else None,
         place=place,

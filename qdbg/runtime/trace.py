@@ -136,8 +136,8 @@ class Trace:
             case Kind.PC if instr.op in (Op.BR, Op.UBR):
                 finished = True
             case Kind.TRAP:
-                lane, value = token.lane, token.value
-                self.trap = (lane, Trap(value), pc)
+                lane, self._waiting = token.lane, []
+                self.trap = (lane, Trap(token.value), pc)
             case Kind.END if instr.op is Op.HALT or self.trap is not None:
                 self.ended = finished = True
             case _:

@@ -12,12 +12,13 @@ from qdbg.runtime.view import Block, Mismatch, TrapReport
 class WrongToken:
     """The first token that the model would not have generated, and whose work it reports.
 
-    number: the forward pass; block: blockIdx; lane: None for the whole warp; line, text: of the PTX
+    number: the forward pass; block: blockIdx; warp and lane: None for the whole block; line, text: of the PTX
     instruction, None for the machine's own bookkeeping; place: file and line for a person.
     """
 
     number: int
     block: Block
+    warp: int | None
     lane: int | None
     line: int | None
     text: str | None
@@ -26,7 +27,7 @@ class WrongToken:
     found: str
 
     def __str__(self) -> str:
-        who = "the warp" if self.lane is None else f"lane {self.lane}"
+        who = "all warps" if self.lane is None else f"warp {self.warp} lane {self.lane}"
         at = f" at `{self.text}` (PTX line {self.line})" if self.line is not None else ""
         return (
             f"{self.place}: pass {self.number}, block {self.block}, {who}{at}: "

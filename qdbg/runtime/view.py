@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import TYPE_CHECKING
 
+from qdbg.compiler.machine.config import WARP
 from qdbg.runtime.breakpoints import Breakpoint
 
 if TYPE_CHECKING:
@@ -35,11 +36,13 @@ class State(Enum):
 class Mismatch:
     """The first disagreement: where, and what machine (`got`) and interpreter (`expected`) say.
 
-    number: the forward pass; register: what differs, a PTX register, `memory` or `path`.
+    number: the forward pass; warp and lane: None where no lane is concerned; register: what differs, a PTX
+    register (`%rd5.hi`: the high half of one), `memory` or `path`.
     """
 
     number: int
     block: Block
+    warp: int | None
     lane: int | None
     line: int | None
     register: str
@@ -47,7 +50,7 @@ class Mismatch:
     got: str
 
     def __str__(self) -> str:
-        lane = f" lane {self.lane}" if self.lane is not None else ""
+        lane = f" warp {self.warp} lane {self.lane}" if self.lane is not None else ""
         line = f" (line {self.line})" if self.line is not None else ""
         return (
             f"pass {self.number}: block {self.block}{lane} {self.register}: "
@@ -57,13 +60,14 @@ class Mismatch:
 
 @dataclass(frozen=True)
 class RegisterRow:
-    """A PTX register in every lane of the warp.
+    """A PTX register in every lane of the block.
 
-    place: the machine register that holds it (`v3`, `u5`), or `folded` where its value went straight
-    into another instruction; live: its value can still be read; machine and interpreter: values by
-    lane, None where unknown; changed: since this lane was last stopped at; differs: the two disagree,
-    and not only because one is ahead (there is a mismatch); stale: the lane reads it no more, and the
-    value is that of its last result token.
+    place: the machine register that holds it (`v3`, `u5`; `v3,v4` for the two halves of 64 bits), or
+    `folded` where its value went straight into another instruction; live: its value can still be read;
+    machine and interpreter: values by lane, None where unknown; short: of 64 bits the machine has the low
+    word only, since nothing looks at the rest; changed: since this lane was last stopped at; differs: the
+    two disagree, and not only because one is ahead (there is a mismatch); stale: the machine's register
+    holds something else by now, and the value is that of the last result token.
     """
 
     name: str
@@ -72,9 +76,14 @@ class RegisterRow:
     live: bool
     machine: tuple[int | None, ...]
     interpreter: tuple[int | None, ...]
+    short: tuple[bool, ...]
     changed: tuple[bool, ...]
     differs: tuple[bool, ...]
     stale: tuple[bool, ...]
+
+    def shown_type(self, lane: int) -> str:
+        """The type as which to show what the machine has."""
+        return "b32" if self.short[lane] else self.type
 
 
 @dataclass(frozen=True, eq=False)
@@ -116,13 +125,15 @@ class TrapReport:
 
     block: Block
     thread: Block
+    warp: int
     lane: int
     line: int | None
     reason: str
 
     def __str__(self) -> str:
         at = f" at line {self.line}" if self.line else ""
-        return f"block {self.block} thread {self.thread} (lane {self.lane}) trapped{at}: {self.reason}"
+        who = f"block {self.block} thread {self.thread} (warp {self.warp} lane {self.lane})"
+        return f"{who} trapped{at}: {self.reason}"
 
 
 @dataclass(frozen=True, eq=False)
@@ -130,9 +141,10 @@ class View:
     """One stop.
 
     line, cuda_line: 1-based source lines of the next PTX instruction, or of the one that trapped;
-    place, cuda_place: the same, but at a mismatch its line, and at the end that of the last work;
-    active: lanes that run; fronts: (PTX line, lane mask) of every group of lanes; covered: PTX lines that
-    cost no pass; tokens: the newest ones, oldest first; passes, instructions: made so far.
+    place, cuda_place: the same, but at a mismatch its line, and at the end that of the last work; focus:
+    the thread that is looked at, by its number in the block, which is the machine's lane; active: lanes
+    that run; fronts: (PTX line, lane mask) of every group of lanes; covered: PTX lines that cost no pass;
+    tokens: the newest ones, oldest first; passes, instructions: made so far.
     """
 
     title: str
@@ -151,7 +163,6 @@ class View:
     grid: Block
     block_dim: Block
     block: Block
-    warp: int
     focus: int
     exists: tuple[bool, ...]
     active: tuple[bool, ...]
@@ -175,14 +186,36 @@ class View:
         return thread_index(self.focus, self.block_dim)
 
     @property
+    def warp(self) -> int:
+        """The warp that the focus is in."""
+        return self.focus // WARP
+
+    @property
+    def warps(self) -> int:
+        """Warps of the block."""
+        return -(-sum(self.exists) // WARP)
+
+    @property
     def lanes(self) -> tuple[int, ...]:
-        """The lanes that exist."""
-        return tuple(lane for lane, there in enumerate(self.exists) if there)
+        """The lanes of the focused warp that exist, as numbers of threads."""
+        start = self.warp * WARP
+        return tuple(start + i for i, there in enumerate(self.exists[start : start + WARP]) if there)
+
+    @property
+    def masks(self) -> tuple[int, ...]:
+        """The active mask of every warp, its lane 0 in bit 0."""
+        mask = sum(1 << lane for lane, on in enumerate(self.active) if on)
+        return tuple(of_warp(mask, warp) for warp in range(self.warps))
 
     @property
     def mask(self) -> int:
-        """The active mask, lane 0 in bit 0."""
-        return sum(1 << lane for lane, on in enumerate(self.active) if on)
+        """The active mask of the focused warp."""
+        return self.masks[self.warp]
+
+
+def of_warp(mask: int, warp: int) -> int:
+    """A warp's part of a mask of threads, its lane 0 in bit 0."""
+    return mask >> warp * WARP & (1 << WARP) - 1
 
 
 def thread_index(linear: int, block: Block) -> Block:

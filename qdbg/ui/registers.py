@@ -145,7 +145,7 @@ class RegisterPane(Pane):
     def _text(self, row: RegisterRow, lane: int) -> str:
         value, known = row.machine[lane], row.interpreter[lane]
         if value is not None:
-            return show(value, row.type, self.format)
+            return show(value, row.shown_type(lane), self.format)
         return (
             f"({show(known, row.type, self.format)})" if row.place == "folded" and known is not None else ""
         )
