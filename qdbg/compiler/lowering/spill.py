@@ -8,11 +8,13 @@ computed anew in front of every reader.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
 
 from qdbg.compiler.lowering.emit import needs_register
-from qdbg.compiler.lowering.ir import LANE, Block, Branch, Operation, Value, copy_of
+from qdbg.compiler.lowering.ir import LANE, Block, Branch, Operation, Terminator, Value, copy_of, registers
 from qdbg.compiler.lowering.layout import Graph
 from qdbg.compiler.lowering.operands import BLOCK_INDEX
 from qdbg.compiler.machine.isa import PURE_OPS, Op, Spill
@@ -50,17 +52,29 @@ class Spills:
 
     def costs(self) -> dict[str, float]:
         """Register -> tokens that it costs to have it in memory; infinitely many where it cannot be there."""
-        found: dict[str, float] = dict.fromkeys(self._made, float("inf"))
+        found: dict[str, float] = {}
         for weight, block in self._weighted():
-            reads = [v for o in block.operations for v in o.sources]
-            for value in (*reads, *block.reads_at_end()):
-                if isinstance(value, str):
-                    found[value] = found.get(value, 0) + _READ * weight
+            for value in _read([*block.operations, block.end]):
+                found[value] = found.get(value, 0) + _READ * weight
             for operation in block.operations:
                 if operation.dst is not None:
                     free = operation.copied is not None or _recomputable(operation)
                     found[operation.dst] = found.get(operation.dst, 0) + (not free) * _WRITTEN * weight
-        return found
+        return found | dict.fromkeys((*self._made, *self._short()), float("inf"))
+
+    def _short(self) -> Iterator[str]:
+        """Registers that are read at once, and only there: no other one can have their place meanwhile."""
+        reads: Counter[str] = Counter()
+        for block in self.graph.blocks:
+            reads.update(_read([*block.operations, block.end]))
+        for block in self.graph.blocks:
+            units = [*_units(block.operations), (block.end,)]
+            for unit, following in pairwise(units):
+                near = Counter(_read([*unit, *following]))
+                for operation in unit:
+                    dst = operation.dst if isinstance(operation, Operation) else None
+                    if dst is not None and reads[dst] == near[dst]:
+                        yield dst
 
     def materialise(self, constants: Iterable[Value], count: int) -> bool:
         """Let the `count` least used constants be put into a register only where they are read.
@@ -165,7 +179,8 @@ class Spills:
             dst = operation.dst
             if target is not None:
                 assert dst is not None
-                dst = self._temporary(dst)
+                known[dst] = self._temporary(dst)  # which the other half of a HOLD reads
+                dst = known[dst]
                 behind.append(_stored(dst, target, operation))
             changed.append(replace(operation, dst=dst, a=operands["a"], b=operands["b"], c=operands["c"]))
         yield from (*ahead, *changed, *behind)
@@ -212,6 +227,15 @@ def _recomputable(operation: Operation) -> bool:
     """Whether an operation gives the same result at any time."""
     stable = not any(isinstance(value, str) for value in operation.sources)
     return operation.op in PURE_OPS and not operation.held and not operation.once and stable
+
+
+def _read(readers: Iterable[Operation | Terminator]) -> Iterator[str]:
+    """The registers that operations and terminators read, as often as they do."""
+    for reader in readers:
+        if isinstance(reader, Operation):
+            yield from registers(reader.sources)
+        elif isinstance(reader, Branch):
+            yield from registers((reader.a, reader.b))
 
 
 def _units(operations: Sequence[Operation]) -> Iterator[Sequence[Operation]]:
