@@ -13,13 +13,14 @@ from qdbg.compiler.lowering.bounds import use_bounds
 from qdbg.compiler.lowering.emit import Code, Emitter, Locations
 from qdbg.compiler.lowering.fold import fold_definitions, propagate_copies, remove_dead
 from qdbg.compiler.lowering.frontier import Frontier
+from qdbg.compiler.lowering.inductions import merge_inductions
 from qdbg.compiler.lowering.ir import Blocks, Geometry, LoweringError, Parameter, high_half
 from qdbg.compiler.lowering.layout import Graph, arrange
 from qdbg.compiler.lowering.liveness import Liveness
 from qdbg.compiler.lowering.operands import BLOCK_INDEX
 from qdbg.compiler.lowering.registers import allocate
 from qdbg.compiler.lowering.scopes import Scopes, assign_scopes
-from qdbg.compiler.lowering.select import select
+from qdbg.compiler.lowering.select import COLLECTIVES, select
 from qdbg.compiler.lowering.spill import Spills
 from qdbg.compiler.lowering.uniform import uniform_registers
 from qdbg.compiler.machine.config import NANO, MachineConfig
@@ -50,10 +51,8 @@ def _lower(module: Module, kernel: Function, geometry: Geometry, config: Machine
             f"a block of {geometry.threads} threads is larger than the machine's {config.lanes} lanes",
             "launch more, smaller blocks",
         )
-    blocks = optimised(select(module, kernel, geometry))
-    graph = Graph(blocks)
-    liveness = Liveness(graph)
-    uniform, frontier = uniform_registers(graph, liveness)
+    uniform, frontier = _selected(module, kernel, geometry)
+    graph = frontier.graph
     scopes = assign_scopes(frontier, config.slots)
     spills = Spills(graph, uniform, geometry.spill_base, geometry.threads)
     code, locations = _emitted(frontier, scopes, spills, config)
@@ -76,6 +75,23 @@ def _lower(module: Module, kernel: Function, geometry: Geometry, config: Machine
         spilled=(spills.base, spills.size),
         block_index={axis: numbers[name] for axis, name in BLOCK_INDEX.items() if name in numbers},
     )
+
+
+def _selected(module: Module, kernel: Function, geometry: Geometry) -> tuple[frozenset[str], Frontier]:
+    """The kernel's blocks, optimised and in order: the uniform registers, and where lanes may wait.
+
+    Instructions of a warp are cheaper where no lane is elsewhere.  That is supposed of all of them at first.
+    """
+    together = frozenset(i.index for i in kernel.body if i.opcode in COLLECTIVES)
+    while True:
+        graph = Graph(optimised(select(module, kernel, geometry, together)))
+        uniform, frontier = uniform_registers(graph, Liveness(graph))
+        missed = {
+            i for n, block in enumerate(graph.blocks) if frontier.into[n] - {n} for i in block.meets
+        } & together
+        if not missed:
+            return uniform, frontier
+        together -= missed
 
 
 def _emitted(
@@ -120,7 +136,7 @@ def optimised(blocks: Blocks) -> Blocks:
     blocks = arrange(traps_first(arrange(blocks)))
     before = None
     while before != (before := [(list(block.operations), block.end) for block in blocks]):
-        for improve in (propagate_copies, use_bounds, fold_definitions, remove_dead):
+        for improve in (propagate_copies, use_bounds, fold_definitions, remove_dead, merge_inductions):
             improve(blocks)
             blocks = arrange(blocks)
     return blocks

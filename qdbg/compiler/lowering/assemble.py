@@ -66,7 +66,8 @@ def _place(code: Code, loops: list[tuple[int, int]]) -> tuple[list[Item], dict[L
     """Items at their addresses, with the jumps at line ends, and the address of each label."""
     placed: list[Item] = []
     address: dict[int, int] = {}
-    short = {start: end - start for start, end in loops if end - start <= LINE}
+    short = {start: end - start + (code.items[end - 1].instr.op not in _FINAL) for start, end in loops}
+    short = {start: room for start, room in short.items() if room <= LINE}
     extra: dict[Label, int] = {}
     spare = min([*code.labels, 0]) - 1
 
