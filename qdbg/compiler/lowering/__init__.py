@@ -72,7 +72,7 @@ def _lower(module: Module, kernel: Function, geometry: Geometry, config: Machine
             for name, place in (registers | spills.places).items()
             if name.removesuffix(high_half("")) in kernel.registers
         },
-        spilled=(spills.base, spills.size),
+        spilled=(spills.base, spills.size) if spills.size else (0, 0),
         block_index={axis: numbers[name] for axis, name in BLOCK_INDEX.items() if name in numbers},
     )
 
@@ -109,7 +109,7 @@ def _emitted(
             return code, locations
         if spills.materialise(locations.fixed, excess):
             continue
-        if uniforms == config.uniforms - fixed:
+        if not 0 < config.uniforms - fixed < uniforms:
             raise LoweringError(
                 f"the kernel has too many parameters: with other uniform values they need "
                 f"{locations.base + fixed} uniform registers and the machine has {config.uniforms}",

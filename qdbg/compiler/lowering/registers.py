@@ -1,13 +1,15 @@
 """Register allocation: vector registers by what one lane needs, uniform ones by what any lane needs.
 
 Colouring of an interference graph (Chaitin 1982), after merging the two sides of copies that can share a
-register.  Where the registers do not suffice, some move to memory (see `spill`), chosen by what that costs
-and how many others they are in the way of, and the rest is coloured again (Briggs 1994).
+register.  Where the registers do not suffice, some move to memory (see `spill`), chosen by what that costs,
+how many others they are in the way of and for how long, and the rest is coloured again (Briggs 1994).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 
 from qdbg.compiler.lowering.frontier import Frontier
 from qdbg.compiler.lowering.ir import LoweringError, registers
@@ -19,42 +21,51 @@ Interference = dict[str, set[str]]
 Copy = tuple[str, str]
 
 
+@dataclass
+class _Ranges:
+    """Which registers hold values at the same time, the copies between registers, those of inner loops first,
+    and the number of operations behind which a register is alive."""
+
+    interference: Interference = field(default_factory=dict)
+    copies: list[Copy] = field(default_factory=list)
+    spans: Counter[str] = field(default_factory=Counter)
+
+
 def allocate(frontier: Frontier, spills: Spills, vectors: int, uniforms: int) -> dict[str, int]:
     """Register numbers for the virtual registers of `spills.graph`, uniform and vector ones numbered apart.
 
     vectors, uniforms: how many registers there are.  Registers that do not fit are spilled, so that the
     graph's blocks change.  Raises LoweringError if that does not help.
     """
-    interference, copies = _interference(frontier, spills)
+    ranges = _ranges(frontier, spills)
     numbers: dict[str, int] = {}
     for what, limit, uniform in (
         ("vector registers a lane", vectors, False),
         ("uniform registers", uniforms, True),
     ):
         while True:
-            members = [r for r in interference if (r in spills.uniform) == uniform]
-            among = [copy for copy in copies if (copy[0] in spills.uniform) == uniform]
-            found = _numbers(interference, members, among, limit)
+            members = [r for r in ranges.interference if (r in spills.uniform) == uniform]
+            found = _numbers(ranges, members, limit)
             if (needed := max(found.values(), default=-1) + 1) <= limit:
                 break
-            groups = _left_over(interference, members, among, limit, spills.costs())
+            groups = _left_over(ranges, members, limit, spills.costs())
             if not groups:
                 raise LoweringError(
                     f"the kernel keeps too many values at once: it needs {needed} {what} and the machine has "
                     f"{limit}",
                     grows=True,
                 )
-            spills.spill(groups, interference)
-            interference, copies = _interference(frontier, spills)
+            spills.spill(groups, ranges.interference)
+            ranges = _ranges(frontier, spills)
         numbers |= found
     return numbers
 
 
-def _interference(frontier: Frontier, spills: Spills) -> tuple[Interference, list[Copy]]:
-    """Which registers hold values at the same time, and the copies between registers, innermost first."""
+def _ranges(frontier: Frontier, spills: Spills) -> _Ranges:
     graph, uniform = spills.graph, spills.uniform
     liveness = Liveness(graph)
-    found: Interference = {}
+    ranges = _Ranges()
+    found = ranges.interference
     copies: list[tuple[int, Copy]] = []
     for node, block in enumerate(graph.blocks):
         depth = sum(node in loop for loop in graph.loops)
@@ -62,6 +73,7 @@ def _interference(frontier: Frontier, spills: Spills) -> tuple[Interference, lis
         for register in registers(block.reads_at_end()):
             found.setdefault(register, set())
         for _, operation, live in liveness.backwards(node):
+            ranges.spans.update(live)
             for register in registers(operation.sources):
                 found.setdefault(register, set())
             dst = operation.dst
@@ -79,16 +91,15 @@ def _interference(frontier: Frontier, spills: Spills) -> tuple[Interference, lis
             found.setdefault(dst, set()).update(others - {dst})
             for other in others - {dst}:
                 found.setdefault(other, set()).add(dst)
-    return found, [copy for _, copy in sorted(copies, key=lambda item: -item[0])]
+    ranges.copies = [copy for _, copy in sorted(copies, key=lambda item: -item[0])]
+    return ranges
 
 
-def _numbers(
-    interference: Interference, members: Sequence[str], copies: Sequence[Copy], limit: int
-) -> dict[str, int]:
+def _numbers(ranges: _Ranges, members: Sequence[str], limit: int) -> dict[str, int]:
     """Numbers below `limit` if they suffice; the more copies are merged, the more numbers it may take."""
     found: dict[str, int] = {}
-    for merged, careful in ((copies, None), (copies, limit), ((), None)):
-        colouring = _Colouring(interference, members)
+    for merged, careful in ((ranges.copies, None), (ranges.copies, limit), ([], None)):
+        colouring = _Colouring(ranges.interference, members)
         colouring.merge(merged, careful)
         found = colouring.numbers()
         if max(found.values(), default=-1) < limit:
@@ -97,16 +108,12 @@ def _numbers(
 
 
 def _left_over(
-    interference: Interference,
-    members: Sequence[str],
-    copies: Sequence[Copy],
-    limit: int,
-    costs: dict[str, float],
+    ranges: _Ranges, members: Sequence[str], limit: int, costs: dict[str, float]
 ) -> list[list[str]]:
     """Groups of merged registers that had better be spilled."""
-    colouring = _Colouring(interference, members)
-    colouring.merge(copies, limit)
-    return colouring.left_over(limit, costs)
+    colouring = _Colouring(ranges.interference, members)
+    colouring.merge(ranges.copies, limit)
+    return colouring.left_over(limit, costs, ranges.spans)
 
 
 class _Colouring:
@@ -129,6 +136,8 @@ class _Colouring:
         """
         edges = self.edges
         for first, second in copies:
+            if first not in self._name:
+                continue
             a, b = self.root(first), self.root(second)
             if a == b or b in edges[a]:
                 continue
@@ -157,18 +166,19 @@ class _Colouring:
             numbers[member] = next(n for n in range(len(order)) if n not in taken)
         return {member: numbers[self.root(member)] for member in self._name}
 
-    def left_over(self, limit: int, costs: dict[str, float]) -> list[list[str]]:
-        """Groups without a number below `limit`, the cheapest for the neighbours that they free."""
+    def left_over(self, limit: int, costs: dict[str, float], spans: Mapping[str, int]) -> list[list[str]]:
+        """Groups without a number below `limit`: the cheapest for the neighbours and the time they free."""
         groups: dict[str, list[str]] = {}
         for member in self._name:
             groups.setdefault(self.root(member), []).append(member)
         cost = {root: sum(costs.get(member, 0) for member in group) for root, group in groups.items()}
+        span = {root: 1 + sum(spans[member] for member in group) for root, group in groups.items()}
         order: list[str] = []
         degree = {member: len(others) for member, others in self.edges.items()}
         while degree:
             lightest = min(degree, key=lambda member: degree[member])
             if degree[lightest] >= limit:
-                lightest = min(degree, key=lambda member: cost[member] / degree[member])
+                lightest = min(degree, key=lambda m: cost[m] / (degree[m] * span[m]))
             self._take(lightest, degree)
             order.append(lightest)
         numbers: dict[str, int] = {}
