@@ -6,7 +6,7 @@ import pytest
 
 from qdbg.compiler.machine.alu import evaluate
 from qdbg.compiler.machine.config import MEMORY_BASE, TINY
-from qdbg.compiler.machine.isa import LANE_INDEX, NONE, Cond, Instr, Op, Pattern, Program, Reg
+from qdbg.compiler.machine.isa import LANE_INDEX, NONE, SLOT_BASE, Cond, Instr, Op, Pattern, Program, Reg
 from qdbg.compiler.machine.vocabulary import Kind, prompt
 from qdbg.runtime.emulator import Emulator
 from qdbg.runtime.state import MachineState
@@ -99,6 +99,13 @@ def test_uniform_branch() -> None:
     for cond, token in ((Cond.EQ, "@2"), (Cond.LT, "<step>"), (Cond.LT | Cond.EQ, "@2")):
         branch = Instr(Op.UBR, a=Reg(1, True), immediate=100, immediate_is_b=True, cond=cond, target=2)
         assert run(branch, HALT, HALT)[0][0] == token
+
+
+def test_a_uniform_branch_that_is_not_taken_forgets_no_bits() -> None:
+    """Its target has the number of a slot, which the instruction behind it must not take for a CLR's."""
+    stay = Instr(Op.UBR, a=Reg(1, uniform=True), cond=Cond.EQ, target=SLOT_BASE)
+    _, state = run(split_by_lane(2), stay, constant(5, pattern=ONLY_SET), HALT)
+    assert state.registers[:, 1].tolist() == [5, 5, 0, 0]
 
 
 def test_stores_acknowledge_all_lanes_but_the_last() -> None:

@@ -270,7 +270,7 @@ def encode(instr: Instr, before: Instr | None) -> int:
         "b": instr.b.code,
         "c": instr.c.code,
         "dst": _destination(instr),
-        "before": _destination(before) if before else NONE.code,
+        "before": NONE.code if before is None or before.op is Op.UBR else _destination(before),
         "care": instr.pattern.care,
         "value": instr.pattern.value,
         "scale": instr.scale,
