@@ -4,20 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from lowered import Result, emulate
-from ptx_runner import HEADER, REGISTERS, THREAD_ELEMENT, interpreter, kernel
+from lowered import emulate, same_as_interpreter
+from ptx_runner import HEADER, REGISTERS, THREAD_ELEMENT, kernel
 
 COUNT = 40
 VALUES = np.arange(COUNT, dtype=np.int64) * 977 % 1013
-
-
-def both(text: str) -> Result:
-    """Run a launch on the machine, and check that the interpreter leaves the same arrays."""
-    result, reference = emulate(text), interpreter(text)
-    reference.run(1_000_000)
-    for allocation in result.bound.allocations:
-        np.testing.assert_array_equal(result.array(allocation.name), reference.array(allocation.name))
-    return result
 
 
 def per_thread(body: str, before: str = "", shared: int = 0) -> np.ndarray:
@@ -27,7 +18,7 @@ def per_thread(body: str, before: str = "", shared: int = 0) -> np.ndarray:
         f"{THREAD_ELEMENT}{body} st.global.u32 [%d2], %r1; ret;",
         f"a = u32[{listed}]", block=str(COUNT), before=before, shared=shared,
     )  # fmt: skip
-    result = both(text)
+    result = same_as_interpreter(text)
     assert result.trap is None
     return result.array("a")
 
@@ -119,6 +110,6 @@ def test_parameters_by_address() -> None:
         isspacep.param %p1, %d5; @!%p1 trap; isspacep.local %p1, %d5; @%p1 trap;
         st.global.v2.u32 [%d3], {{%r4, %r5}}; ret;
     }}"""
-    result = both(text)
+    result = same_as_interpreter(text)
     assert result.trap is None
     assert result.array("out").tolist() == [11, 12, 22, 23, 33, 34]

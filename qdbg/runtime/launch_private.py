@@ -1,6 +1,6 @@
 """Where a launch's parameters and local memory lie, behind everything that the blocks share.
 
-    shared memory | parameters | window of thread 0 | window of thread 1 | ...
+    shared memory | parameters | window of thread 0 | window of thread 1 | ... | scratch
 
 Each piece starts at a multiple of 16 and is followed by at least one unallocated word, as the arrays are
 (`launch_memory`).  A window holds the kernel's frame of local memory.  The addresses are those of generic
@@ -9,9 +9,10 @@ pointers into parameters and local memory (PTX ISA 6.4.1), whether or not a mach
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass
 
+from qdbg.compiler.machine.config import WARP
 from qdbg.compiler.ptx.ir import Function, Symbol, Variable
 from qdbg.runtime.launch import BoundLaunch
 from qdbg.runtime.launch_memory import round_up
@@ -26,7 +27,8 @@ class PrivateMemory:
 
     parameters: address of the parameter space; addressed: whether the kernel takes the address of a
     parameter, so that they must lie there; frame: local variable -> offset in a window, of which
-    `frame_bytes` are used; local: address of the first window; stride: bytes from one to the next.
+    `frame_bytes` are used; local: address of the first window; stride: bytes from one to the next; threads:
+    how many windows there are; scratch_bytes: what reductions of a warp need.
     """
 
     parameters: int
@@ -36,22 +38,35 @@ class PrivateMemory:
     local: int
     stride: int
 
-    def windows(self, threads: int) -> Iterator[tuple[int, int]]:
-        """Address and size of the window of each thread; none where the kernel has no local variables."""
-        if self.frame_bytes:
-            for thread in range(threads):
-                yield self.local + thread * self.stride, self.frame_bytes
+    threads: int
+    scratch_bytes: int
 
-    def end(self, threads: int) -> int:
-        """The first byte past what the machine needs."""
+    @property
+    def windows(self) -> tuple[tuple[int, int], ...]:
+        """Address and size of the window of each thread; none where the kernel has no local variables."""
+        if not self.frame_bytes:
+            return ()
+        return tuple((self.local + t * self.stride, self.frame_bytes) for t in range(self.threads))
+
+    @property
+    def scratch(self) -> int:
+        """Address of the memory that reductions of a warp work in."""
         if self.frame_bytes:
-            return self.local + threads * self.stride
+            return self.local + self.threads * self.stride
         return self.local if self.addressed else self.parameters
+
+    @property
+    def end(self) -> int:
+        """Where unused memory begins, a multiple of 16, on a machine that holds what the kernel needs."""
+        return (
+            round_up(self.scratch + self.scratch_bytes + _GAP, _ALIGN) if self.scratch_bytes else self.scratch
+        )
 
 
 def private_memory(bound: BoundLaunch) -> PrivateMemory:
     """The private memory of a launch."""
     frame, size = frame_offsets(framed_variables(bound.kernel))
+    reduces = any(i.opcode == "redux" for i in bound.kernel.body)
     parameters = round_up(bound.memory_end + _GAP, _ALIGN)
     local = round_up(parameters + len(bound.parameters) + _GAP, _ALIGN)
     symbols = {o.name for i in bound.kernel.body for o in i.operands if isinstance(o, Symbol)}
@@ -62,6 +77,8 @@ def private_memory(bound: BoundLaunch) -> PrivateMemory:
         frame_bytes=round_up(size, 4),
         local=local,
         stride=round_up(size + _GAP, _ALIGN),
+        threads=bound.threads,
+        scratch_bytes=4 * -(-bound.threads // WARP) if reduces else 0,
     )
 
 

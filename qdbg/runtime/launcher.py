@@ -205,10 +205,10 @@ def _image(source: Source, bound: BoundLaunch, config: MachineConfig) -> Image:
 
     symbols = function_addresses(source.ptx) | bound.symbols
     private = private_memory(bound)
-    if private.end(bound.threads) > config.memory_end:
+    if private.end > config.memory_end:
         raise LaunchError(
             bound.launch.origin,
-            f"the launch needs {private.end(bound.threads) - MEMORY_BASE} bytes of memory (of which local "
+            f"the launch needs {private.end - MEMORY_BASE} bytes of memory (of which local "
             f"memory takes {private.frame_bytes} for each of {bound.threads} threads) and the machine has "
             f"{4 * config.words}; use less",
         )
@@ -221,7 +221,8 @@ def _image(source: Source, bound: BoundLaunch, config: MachineConfig) -> Image:
         private.parameters,
         private.local,
         private.stride,
-        private.end(bound.threads),
+        private.scratch,
+        private.end,
     )
     try:
         program = lower(source.ptx, bound.kernel, geometry, config)
@@ -238,7 +239,9 @@ def _image(source: Source, bound: BoundLaunch, config: MachineConfig) -> Image:
     if private.addressed:
         allocated.append((private.parameters, len(bound.parameters)))
         memory |= {private.parameters + 4 * index: word for index, word in enumerate(parameters)}
-    allocated += private.windows(bound.threads)
+    allocated += private.windows
+    if private.scratch_bytes:
+        allocated.append((private.scratch, private.scratch_bytes))
     shared = (bound.shared_base, bound.shared_bytes)
     if bound.shared_bytes:
         allocated.append(shared)

@@ -83,7 +83,9 @@ class _Folder:
 
     def run(self) -> None:
         for index, block in enumerate(self.blocks):
-            for position in range(len(block.operations)):
+            for position, operation in enumerate(block.operations):
+                if operation.once and operation.dst in self.only and _is_known(operation):
+                    block.operations[position] = replace(operation, once=False)
                 self._improve(index, position)
             if isinstance(block.end, Branch):
                 block.end = simplify_end(self._improved_branch(index, block.end))
@@ -144,6 +146,11 @@ class _Folder:
         if only is None:
             return False
         return only < site if only[0] == site[0] else self.graph.dominates(only[0], site[0])
+
+
+def _is_known(operation: Operation) -> bool:
+    """Whether all lanes compute the same constant."""
+    return operation.op is Op.ADD and all(isinstance(v, int) for v in operation.sources)
 
 
 def _negation(source: Operation) -> str | None:

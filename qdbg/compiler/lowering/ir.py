@@ -42,7 +42,8 @@ class Geometry:
     symbols: byte addresses of module variables, of shared ones from the start of shared memory, and of local
     ones from the start of a thread's window; parameters: byte address of the parameter space; local: that
     of the first thread's window of local memory, and stride the bytes from one window to the next.  Shared,
-    parameter and local memory lie in this order behind everything else; spill_base: where memory that the
+    parameter and local memory lie in this order behind everything else; scratch: a word
+    for each warp; spill_base: where memory that the
     launch does not use begins.
     """
 
@@ -54,6 +55,7 @@ class Geometry:
     parameters: int = 0
     local: int = 0
     stride: int = 0
+    scratch: int = 0
     spill_base: int = 0
 
     @property
@@ -130,6 +132,8 @@ class Operation:
         if not any(isinstance(v, str) and v in values for v in self.sources):
             return self
         a, b, c = (values.get(v, v) if isinstance(v, str) else v for v in self.sources)
+        if self.op is Op.SHFL and a == self.dst:  # lanes would read what those before them wrote
+            a = self.a
         return replace(self, a=a, b=b, c=c)
 
 

@@ -59,7 +59,7 @@ class Lanes:
         """The lanes of the warp that exist, as a mask."""
         if self.one_warp:
             return (1 << self.geometry.threads) - 1
-        return MASK if self.geometry.threads % WARP == 0 else self.op(Op.MASK, 0, 0, LANE)
+        return MASK if self.geometry.threads % WARP == 0 else self.op(Op.MASK, LANE)
 
     def special(self, name: str) -> Value | None:
         """A special register of PTX that depends on the lane, or on the number of warps (PTX ISA 10)."""

@@ -74,6 +74,7 @@ def arrange(blocks: Blocks) -> Blocks:
     Raises LoweringError if they are irreducible.
     """
     _skip_empty(blocks)
+    _drop_closed(blocks)
     blocks = renumbered(blocks, _order(blocks))
     blocks = renumbered(blocks, _merge(blocks))
     _check_reducible(blocks)
@@ -88,14 +89,24 @@ def _skip_empty(blocks: Blocks) -> None:
     for index in range(len(blocks)):
         seen = {index}
         target = index
-        while not blocks[target].operations and blocks[target].barrier is None:
-            end = blocks[target].end
+        while not (block := blocks[target]).operations and block.barrier is None and not block.meets:
+            end = block.end
             if not isinstance(end, Jump) or end.within is not None or end.target in seen:
                 break
             seen.add(target := end.target)
         past[index] = target
     for block in blocks:
         block.retarget(past)
+
+
+def _drop_closed(blocks: Blocks) -> None:
+    """Forget loops (see `Jump.within`) that no lane goes round any more."""
+    outcomes = [block.outcomes for block in blocks]
+    for block in blocks:
+        if isinstance(block.end, Jump) and block.end.within is not None:
+            header = block.end.within
+            if header not in reachable(outcomes, outcomes[header], range(len(blocks))):
+                block.end = Jump(block.end.target)
 
 
 def _order(blocks: Blocks) -> list[int]:

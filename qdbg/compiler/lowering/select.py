@@ -7,7 +7,7 @@ each family of values has a module, and so have loads and stores.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import replace
 
 from qdbg.compiler.lowering.addresses import Addresses
@@ -22,26 +22,38 @@ from qdbg.compiler.lowering.memory import Memory
 from qdbg.compiler.lowering.moves import Moves
 from qdbg.compiler.lowering.operands import BLOCK_INDEX, Operands
 from qdbg.compiler.lowering.permute import Permute
+from qdbg.compiler.lowering.shuffle import Shuffle
 from qdbg.compiler.lowering.types import Unsupported
+from qdbg.compiler.lowering.warp import Warp
 from qdbg.compiler.machine.isa import Cond, Op, Trap
 from qdbg.compiler.ptx.ir import Function, Guard, Immediate, Instruction, Label, Module, PtxError
 
+#: Instructions that the lanes of a warp execute together.
+COLLECTIVES = ("activemask", "match", "redux", "shfl", "vote")
 _NOTHING = ("membar", "fence", "prefetch", "prefetchu", "discard", "applypriority", "nanosleep", "pmevent")
 
 
-def select(module: Module, kernel: Function, geometry: Geometry) -> Blocks:
-    """The kernel's blocks for the whole grid, the entry first.  Raises PtxError for senseless operands."""
-    return _Selector(module, kernel, geometry).run()
+def select(
+    module: Module, kernel: Function, geometry: Geometry, together: Collection[int] = frozenset()
+) -> Blocks:
+    """The kernel's blocks for the whole grid, the entry first.  Raises PtxError for senseless operands.
+
+    together: the instructions that all lanes of the block are known to execute at one time.
+    """
+    return _Selector(module, kernel, geometry, together).run()
 
 
 class _Selector:
-    def __init__(self, module: Module, kernel: Function, geometry: Geometry):
+    def __init__(self, module: Module, kernel: Function, geometry: Geometry, together: Collection[int]):
         self.path, self.module, self.kernel, self.geometry = module.path, module, kernel, geometry
         self.builder = Builder(kernel.registers)
         self.operands = Operands(module, kernel, geometry, self.builder)
         self.values: dict[str, Callable[[Instruction], None]] = {}
         for family in (Addresses, Arithmetic, Bits, Division, Moves, Permute):
             self.values |= family(self.builder, self.operands).selectors
+        self.collectives: dict[str, Callable[[Instruction], None]] = {}
+        for collective in (Warp, Shuffle):
+            self.collectives |= collective(self.builder, self.operands, together).selectors
         self.memory = Memory(self.builder, self.operands)
         self.long_division = LongDivision(self.builder, self.operands)
         self.labels = {name: self.builder.reserve() for name in kernel.labels}
@@ -147,6 +159,8 @@ class _Selector:
             return self.long_division.translate(i)
         if i.opcode in self.values:
             return self.values[i.opcode](i)
+        if i.opcode in self.collectives:
+            return self.collectives[i.opcode](i)
         match i.opcode:
             case "ld" | "ldu":
                 self.memory.load(i)
@@ -192,8 +206,10 @@ class _Selector:
 
     def _barrier(self, i: Instruction) -> None:
         """bar.sync for the whole block starts a block of its own: who waits elsewhere is known there."""
+        if i.has("warp"):  # memory is in order, and lanes need not wait to see what others stored
+            return
         whole = len(i.operands) == 1 and isinstance(i.operands[0], Immediate)
-        if not whole or not i.has("sync") or i.has("warp"):
+        if not whole or not i.has("sync"):
             raise Unsupported
         self.builder.enter(self.builder.reserve())
         self.builder.blocks[self.builder.current].barrier = i.index
