@@ -104,7 +104,8 @@ def test_uniform_branch() -> None:
 def test_a_uniform_branch_that_is_not_taken_forgets_no_bits() -> None:
     """Its target has the number of a slot, which the instruction behind it must not take for a CLR's."""
     stay = Instr(Op.UBR, a=Reg(1, uniform=True), cond=Cond.EQ, target=SLOT_BASE)
-    _, state = run(split_by_lane(2), stay, constant(5, pattern=ONLY_SET), HALT)
+    halt = Instr(Op.HALT, pattern=ONLY_SET)
+    _, state = run(split_by_lane(2), stay, constant(5, pattern=ONLY_SET), halt)
     assert state.registers[:, 1].tolist() == [5, 5, 0, 0]
 
 
