@@ -1,14 +1,13 @@
 """Register allocation: vector registers by what one lane needs, uniform ones by what any lane needs.
 
 Colouring of an interference graph (Chaitin 1982), after merging the two sides of copies that can share a
-register.  Where the registers do not suffice, some move to memory (see `spill`), chosen by what that costs,
-how many others they are in the way of and for how long, and the rest is coloured again (Briggs 1994).
+register.  Where the registers do not suffice, some move to memory (see `spill`), chosen by what that costs
+and how many others they are in the way of, and the rest is coloured again (Briggs 1994).
 """
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from qdbg.compiler.lowering.frontier import Frontier
@@ -23,12 +22,10 @@ Copy = tuple[str, str]
 
 @dataclass
 class _Ranges:
-    """Which registers hold values at the same time, the copies between registers, those of inner loops first,
-    and the number of operations behind which a register is alive."""
+    """Which registers hold values at the same time, and the copies between them, of inner loops first."""
 
     interference: Interference = field(default_factory=dict)
     copies: list[Copy] = field(default_factory=list)
-    spans: Counter[str] = field(default_factory=Counter)
 
 
 def allocate(frontier: Frontier, spills: Spills, vectors: int, uniforms: int) -> dict[str, int]:
@@ -73,7 +70,6 @@ def _ranges(frontier: Frontier, spills: Spills) -> _Ranges:
         for register in registers(block.reads_at_end()):
             found.setdefault(register, set())
         for _, operation, live in liveness.backwards(node):
-            ranges.spans.update(live)
             for register in registers(operation.sources):
                 found.setdefault(register, set())
             dst = operation.dst
@@ -113,7 +109,7 @@ def _left_over(
     """Groups of merged registers that had better be spilled."""
     colouring = _Colouring(ranges.interference, members)
     colouring.merge(ranges.copies, limit)
-    return colouring.left_over(limit, costs, ranges.spans)
+    return colouring.left_over(limit, costs)
 
 
 class _Colouring:
@@ -166,19 +162,18 @@ class _Colouring:
             numbers[member] = next(n for n in range(len(order)) if n not in taken)
         return {member: numbers[self.root(member)] for member in self._name}
 
-    def left_over(self, limit: int, costs: dict[str, float], spans: Mapping[str, int]) -> list[list[str]]:
-        """Groups without a number below `limit`: the cheapest for the neighbours and the time they free."""
+    def left_over(self, limit: int, costs: dict[str, float]) -> list[list[str]]:
+        """Groups without a number below `limit`: the cheapest for the neighbours that they free."""
         groups: dict[str, list[str]] = {}
         for member in self._name:
             groups.setdefault(self.root(member), []).append(member)
         cost = {root: sum(costs.get(member, 0) for member in group) for root, group in groups.items()}
-        span = {root: 1 + sum(spans[member] for member in group) for root, group in groups.items()}
         order: list[str] = []
         degree = {member: len(others) for member, others in self.edges.items()}
         while degree:
             lightest = min(degree, key=lambda member: degree[member])
             if degree[lightest] >= limit:
-                lightest = min(degree, key=lambda m: cost[m] / (degree[m] * span[m]))
+                lightest = min(degree, key=lambda m: cost[m] / degree[m])
             self._take(lightest, degree)
             order.append(lightest)
         numbers: dict[str, int] = {}
