@@ -30,7 +30,6 @@ from qdbg.runtime.view import Mismatch, State, TrapReport, thread_index
 RECENT = 400
 _SAID = {
     Reason.USER: "the kernel executed trap",
-    Reason.BARRIER: "the barrier can never complete",
     Reason.ASSERT: "an assertion failed",
     Reason.RECURSION: "the machine has no stack for this call",
 }
@@ -131,6 +130,8 @@ class Execution:
         said = reason.name.lower().replace("_", " ")
         if at is not None and reason is Reason.UNSUPPORTED:
             said = f"the machine lacks `{at.name}`"
+        elif at is not None and self.map.barrier(at.index):
+            said = "the barrier can never complete"
         elif reason in _SAID:
             said = _SAID[reason]
         thread = thread_index(lane, self.bound.block)

@@ -12,6 +12,7 @@ from qdbg.compiler.machine.isa import Reg, Spill
 from qdbg.compiler.ptx.cfg import ControlFlow
 from qdbg.runtime.commands import CommandError
 from qdbg.runtime.contents import Registers
+from qdbg.runtime.launch_private import private_memory
 from qdbg.runtime.numbers import bits_of, show
 from qdbg.runtime.state import MachineState
 from qdbg.runtime.trace import Event, meaning
@@ -35,6 +36,7 @@ class Painter:
         self._flow = ControlFlow(session.kernel)
         self._names = _in_order_of_definition(session)
         self._live = _liveness(self._flow)
+        self._private = private_memory(session.bound)
         self._before: dict[str, list[int | None]] = {}
         self._memory_before: NDArray[np.uint32] | None = None
 
@@ -110,7 +112,7 @@ class Painter:
             )
             return f"{name} ({row.place}): " + "  ".join(lanes)
         for array in self._memory(state, remember=False):
-            if array.name == name:
+            if array.name == name and array.thread in (None, session.focus):
                 return f"{name} at {array.address:#x}: " + " ".join(str(v) for v in elements(array)[:64])
         raise CommandError(f"there is no register and no array {name!r} in {session.kernel.name}")
 
@@ -157,22 +159,44 @@ class Painter:
     # -- memory, tokens, trap -------------------------------------------------------------------------------
 
     def _memory(self, state: MachineState, remember: bool = True) -> tuple[MemoryArray, ...]:
-        session = self._session
-        reference = session.lockstep.words()
-        before = self._memory_before if self._memory_before is not None else state.memory
+        """Arrays, shared memory, parameters where they lie in memory, and every thread's local memory."""
+        bound, lockstep = self._session.bound, self._session.lockstep
+        private, words = self._private, np.dtype("<i4")
+        flat = [(a.name, a.address, a.size, a.data.dtype) for a in bound.allocations]
+        if bound.shared_bytes:
+            flat.append(("shared", bound.shared_base, bound.shared_bytes, words))
+        reference = lockstep.words()
         arrays = []
-        pieces = [(a.name, a.address, a.size, a.data.dtype) for a in session.bound.allocations]
-        if session.bound.shared_bytes:
-            pieces.append(("shared", session.bound.shared_base, session.bound.shared_bytes, np.dtype("<i4")))
-        for name, address, size, dtype in pieces:
-            first, last = (address - MEMORY_BASE) // 4, (address - MEMORY_BASE + size + 3) // 4
-            words = state.memory[first:last]
-            expected, changed = reference[first:last].copy(), words != before[first:last]
-            exact = session.mismatch is None
-            arrays.append(MemoryArray(name, address, dtype, words, expected, changed, exact))
+        for name, address, size, dtype in flat:
+            start = (address - MEMORY_BASE) // 4
+            expected = reference[start : start + (size + 3) // 4].copy()
+            arrays.append(self._array(state, name, address, dtype, expected))
+        if private.addressed:
+            padded = bound.parameters + bytes(-len(bound.parameters) % 4)
+            expected = np.frombuffer(padded, np.uint32)
+            arrays.append(self._array(state, "params", private.parameters, words, expected))
+        for thread, (address, size) in enumerate(private.windows):
+            expected = lockstep.local_words(thread, size // 4)
+            arrays.append(self._array(state, "local", address, words, expected, thread))
         if remember:
             self._memory_before = state.memory
         return tuple(arrays)
+
+    def _array(
+        self,
+        state: MachineState,
+        name: str,
+        address: int,
+        dtype: np.dtype[np.generic],
+        expected: NDArray[np.uint32],
+        thread: int | None = None,
+    ) -> MemoryArray:
+        before = self._memory_before if self._memory_before is not None else state.memory
+        first = (address - MEMORY_BASE) // 4
+        words = state.memory[first : first + len(expected)]
+        changed = words != before[first : first + len(expected)]
+        exact = self._session.mismatch is None
+        return MemoryArray(name, address, dtype, words, expected, changed, exact, thread)
 
     def _token(self, event: Event) -> TokenLine:
         session = self._session

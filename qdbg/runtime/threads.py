@@ -83,6 +83,13 @@ class Threads:
         x, y, _ = self._interpreter.bound.block
         return fault.thread[0] + x * (fault.thread[1] + y * fault.thread[2])
 
+    def local(self, thread: int, size: int) -> NDArray[np.uint8]:
+        """The first bytes of a thread's local memory; a copy."""
+        memory = self.warps[0].memory
+        places = memory.local_places(np.arange(size), np.full(size, thread))
+        content: NDArray[np.uint8] = memory.image[places]
+        return content
+
     def missing(self) -> NDArray[np.bool_]:
         """Whom others wait for: bool [2, threads], at a barrier of the block and at a meeting of the warp."""
         blocked = any((warp.barrier[warp.waiting >= 0] < FIRST_MEETING).any() for warp in self.warps)

@@ -88,9 +88,10 @@ class RegisterRow:
 
 @dataclass(frozen=True, eq=False)
 class MemoryArray:
-    """An array of the launch, as 32-bit words; `interpreter` has the same shape as `machine`.
+    """An array of the launch, or other memory, as 32-bit words; `interpreter` is shaped as `machine`.
 
-    exact: no mismatch was found so far, so that words differ only where a store is in progress.
+    exact: no mismatch was found so far, so that words differ only where a store is in progress; thread: whose
+    local memory it is, by its number in the block.
     """
 
     name: str
@@ -100,6 +101,7 @@ class MemoryArray:
     interpreter: NDArray[np.uint32]
     changed: NDArray[np.bool_]
     exact: bool
+    thread: int | None = None
 
     @property
     def differs(self) -> NDArray[np.bool_]:

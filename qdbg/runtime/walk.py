@@ -67,7 +67,9 @@ class Walk:
 
     def skip(self, index: int, lanes: Mask) -> None:
         """Execute a free PTX instruction of these lanes."""
-        self._execute(index, self._pad(lanes) & (self.threads.pc == index))
+        there = self._pad(lanes) & (self.threads.pc == index)
+        self._execute(index, there)
+        self._complete(there)
 
     def value(self, register: str, lane: int) -> int | None:
         """A register's bits in a lane, None before the lane wrote it.
@@ -86,6 +88,10 @@ class Walk:
         content = self.interpreter.memory[MEMORY_BASE:end]
         padded[: len(content)] = content
         return padded.view(np.uint32)
+
+    def local_words(self, thread: int, count: int) -> NDArray[np.uint32]:
+        """The first words of a thread's local memory."""
+        return self.threads.local(thread, 4 * count).view(np.uint32)
 
     # -- history --------------------------------------------------------------------------------------------
 
@@ -129,7 +135,7 @@ class Walk:
         return self._at(anchor) if uniform else there
 
     def _complete(self, lanes: Mask) -> None:
-        """The machine did an instruction for lanes that met there: let none of them wait for others."""
+        """The machine is past an instruction at which these lanes met: let none of them wait for others."""
         if (lanes & self.threads.stuck).any():
             self._run_ahead(self.threads.live)
         if (lanes & self.threads.stuck).any():

@@ -9,6 +9,7 @@ from rich.text import Text
 from textual.reactive import reactive
 from textual.widget import Widget
 
+from qdbg.compiler.machine.config import WARP
 from qdbg.runtime.view import State, View
 from qdbg.ui.source import lane_range
 
@@ -71,11 +72,13 @@ class StatusLine(Widget):
         x, y, z = view.thread
         lanes = lane_range(view.mask) if view.mask else "no lane"
         roomy = width >= 100
-        mask = f"mask {view.mask:0{max(1, len(view.exists) // 4)}x} " if roomy else "active "
+        digits = max(1, min(len(view.exists), WARP) // 4)
+        masks = " ".join(f"{mask:0{digits}x}" for mask in view.masks)
+        mask = f"mask {masks} " if roomy else "active "
         where = [
             (f"block {_dim(view.block, view.grid)}", ""),
-            (f"warp {view.warp}", ""),
-            (f"lane {view.focus}", "name"),
+            (f"warp {view.warp}", "name" if view.warps > 1 else ""),
+            (f"lane {view.focus % WARP}", "name"),
             (f"thread {x},{y},{z}", "dim"),
             (f"{mask}{lanes}", ""),
         ]

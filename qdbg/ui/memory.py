@@ -1,4 +1,4 @@
-"""Global memory by the launch's array names, machine and interpreter word by word."""
+"""Memory by the launch's array names, machine and interpreter word by word."""
 
 from __future__ import annotations
 
@@ -15,7 +15,10 @@ LEAST = 6  #: columns of a cell: a value, its mark and a space
 
 
 class MemoryPane(Pane):
-    """`!` changed since the last stop, `X` differs (the interpreter's word then stands below)."""
+    """`!` changed since the last stop, `X` differs (the interpreter's word then stands below).
+
+    Of local memory it shows what the focused thread has.
+    """
 
     COMPONENT_CLASSES: ClassVar[set[str]] = styles("name", "dim", "differs", "changed")
 
@@ -24,7 +27,7 @@ class MemoryPane(Pane):
 
     def __init__(self, id: str):
         super().__init__(id=id)
-        self.border_title = "Global memory"
+        self.border_title = "Memory"
         self._lines: list[tuple[MemoryArray, int, bool]] = []
         self._cell = LEAST
 
@@ -45,7 +48,8 @@ class MemoryPane(Pane):
     def changed(self) -> None:
         """Lay the rows out: (array, first word, whether it shows the interpreter's words)."""
         # As with registers, columns grow with the values and do not shrink while one steps.
-        arrays = self.view.memory if self.view else ()
+        view = self.view
+        arrays = [a for a in view.memory if a.thread in (None, view.focus)] if view else []
         self._cell = max([self._cell, *(self._widest(array) + 2 for array in arrays)])
         step = self.words_a_row()
         self._lines = []
@@ -55,7 +59,7 @@ class MemoryPane(Pane):
                 self._lines.append((array, first, False))
                 if differs[first : first + step].any():
                     self._lines.append((array, first, True))
-        self.border_title = f"Global memory ({self.format})"
+        self.border_title = f"Memory ({self.format})"
         super().changed()
 
     def rows(self) -> int:

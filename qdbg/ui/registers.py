@@ -6,6 +6,7 @@ from typing import ClassVar
 
 from textual.reactive import reactive
 
+from qdbg.compiler.machine.config import WARP
 from qdbg.runtime.numbers import show
 from qdbg.runtime.view import RegisterRow, View
 from qdbg.ui.pane import Pane, Span, styles
@@ -60,18 +61,23 @@ class RegisterPane(Pane):
     def _head(self) -> int:
         """Columns in front of the first lane."""
         name = max((len(row.name) for row, _ in self._rows), default=5) + 1
-        return max(7, name) + (0 if self._narrow else 7)
+        return max(7, name) + self._place
+
+    @property
+    def _place(self) -> int:
+        """Columns for where a register lives."""
+        return 0 if self._narrow else max((len(row.place) + 1 for row, _ in self._rows), default=7)
 
     def columns(self) -> range:
-        """The lanes on the screen: as many as fit, the focus lane among them."""
+        """The lanes on the screen: as many of the focused warp as fit, the focus lane among them."""
         if self.view is None:
             return range(0)
         fit = max(1, (self.scrollable_content_region.width - self._head) // self._cell)
-        count = max(self.view.lanes, default=0) + 1
-        focus = self.view.focus
+        lanes, focus = self.view.lanes, self.view.focus
+        start, end = lanes[0], lanes[-1] + 1
         first = min(max(self._first, focus - fit + 1), focus)
-        self._first = max(0, min(first, count - fit))
-        return range(self._first, min(count, self._first + fit))
+        self._first = max(start, min(first, end - fit))
+        return range(self._first, min(end, self._first + fit))
 
     def changed(self) -> None:
         """Lay the rows out: an interpreter row follows where it is wanted or needed."""
@@ -87,12 +93,14 @@ class RegisterPane(Pane):
                 (len(self._text(row, lane)) for row in view.registers for lane in view.lanes), default=0
             )
             self._cell = max(self._cell, longest + 2, LEAST + (len(view.lanes) > 10))
-            self.border_title = f"Registers of warp {view.warp} ({self.format})"
+            of = f" of {view.warps}" if view.warps > 1 else ""
+            self.border_title = f"Registers of warp {view.warp}{of} ({self.format})"
             shown, count = self.columns(), len(view.lanes)
             partial = len(shown) < count
             folded = any(row.place == "folded" for row in view.registers)
             legend = ["(4) folded: interpreter's"] if folded else []
-            lanes = [f"lanes {shown.start}-{shown.stop - 1} of {count}"] if partial else []
+            start = shown.start % WARP
+            lanes = [f"lanes {start}-{start + len(shown) - 1} of {count}"] if partial else []
             self.border_subtitle = "  ".join(lanes + legend)
         super().changed()
 
@@ -121,10 +129,9 @@ class RegisterPane(Pane):
         if reference:
             return [self._heading("  ref"), *(self._reference(row, lane) for lane in self.columns())]
         place = "" if self._narrow else row.place
-        width = self._head - len(place) - (0 if self._narrow else 7 - len(place))
         return [
-            (row.name.ljust(width), "register" if row.live else "dim"),
-            (place.ljust(self._head - width), "dim"),
+            (row.name.ljust(self._head - self._place), "register" if row.live else "dim"),
+            (place.ljust(self._place), "dim"),
             *(self._value(view, row, lane) for lane in self.columns()),
         ]
 
@@ -136,7 +143,7 @@ class RegisterPane(Pane):
 
     def _lane(self, view: View, lane: int) -> Span:
         focus = lane == view.focus
-        text = f"{'►' if focus else ''}lane {lane}".rjust(self._cell - 1)
+        text = f"{'►' if focus else ''}lane {lane % WARP}".rjust(self._cell - 1)
         return f"{text} ", "focus" if focus else "number"
 
     def _activity(self, view: View, lane: int) -> Span:

@@ -9,7 +9,7 @@ from textual import events
 from textual.binding import Binding, BindingType
 from textual.message import Message
 
-from qdbg.runtime.view import View
+from qdbg.runtime.view import View, of_warp
 from qdbg.ui.highlight import highlight
 from qdbg.ui.pane import Pane, Span, styles
 
@@ -167,8 +167,9 @@ class SourcePane(Pane):
 
 
 def _where(view: View) -> str:
-    """Where the lanes stand, e.g. `lanes 0-2 line 24, lane 3 line 31`."""
-    parts = [f"{lane_range(mask)} at {line}" for line, mask in view.fronts]
+    """Where the lanes of the focused warp stand, e.g. `lanes 0-2 at 24  lane 3 at 31`."""
+    fronts = [(line, of_warp(mask, view.warp)) for line, mask in view.fronts]
+    parts = [f"{lane_range(mask)} at {line}" for line, mask in fronts if mask]
     return "  ".join(parts[:3]) + ("  ..." if len(parts) > 3 else "")
 
 
