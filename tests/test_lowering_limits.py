@@ -6,7 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from lowered import prompt_of
+from lowered import emulate, prompt_of
 from ptx_runner import THREAD_ELEMENT, kernel
 
 from qdbg.compiler.lowering import LoweringError
@@ -80,6 +80,20 @@ def test_program_memory() -> None:
     body = "mad.lo.u32 %r1, %r1, %r1, %r0;" * 40 + "st.global.u32 [%d2], %r1; ret;"
     with pytest.raises(LoweringError, match=r"takes \d+ machine instructions and the machine holds 32;"):
         compiled(body, program=32)
+
+
+def test_a_program_that_would_be_too_long_leaves_no_gaps() -> None:
+    """A loop that is moved to a line of its own leaves a gap, which costs nothing while there is room."""
+    body = "mov.u32 %r2, 5;" + "mad.lo.u32 %r1, %r1, %r1, %r0;" * 7
+    body += "$TOP: xor.b32 %r1, %r1, %r2;" + "mad.lo.u32 %r1, %r1, %r1, %r0;" * 6
+    body += "add.u32 %r2, %r2, -1; setp.ne.u32 %p1, %r2, 0; @%p1 bra $TOP; st.global.u32 [%d2], %r1; ret;"
+    text = kernel(THREAD_ELEMENT + body, "a = u32[3, 1, 4, 1]", block="4")
+    generous = emulate(text)
+    assert any(i.op is Op.NOP for i in generous.program.code)
+    dense = emulate(text, replace(NANO, program=len(generous.program.code) - 1))
+    assert not any(i.op is Op.NOP for i in dense.program.code)
+    assert dense.array("a").tolist() == generous.array("a").tolist() != [3, 1, 4, 1]
+    assert len(dense.tokens) > len(generous.tokens)
 
 
 def test_errors_begin_with_the_place_and_advise_what_can_help(tmp_path: Path) -> None:

@@ -1,7 +1,7 @@
 """Placement: redundant jumps go, lines of 16 fill up, patterns meet the hardware's rules, targets resolve.
 
 Control cannot fall through the end of a line, so a jump stands there unless a branch does already.  A loop
-that fits a line is moved into one, which saves that jump in every round.
+that fits a line is moved into one, which saves that jump in every round, unless the program gets too long.
 """
 
 from __future__ import annotations
@@ -28,6 +28,8 @@ def assemble(code: Code, loops: Iterable[tuple[Label, Label]], size: int) -> tup
     _drop_jumps(code)
     spans = [(code.labels[a], code.labels[b]) for a, b in loops if a in code.labels and b in code.labels]
     placed, labels = _place(code, spans)
+    if len(placed) > size:
+        placed, labels = _place(code, [])
     if len(placed) > size:
         raise LoweringError(
             f"the kernel is too long: it takes {len(placed)} machine instructions "
