@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from qdbg.cli.failure import Exit
 from qdbg.compiler.machine.config import WARP
 from qdbg.compiler.machine.isa import Trap
+from qdbg.runtime.correspondence import Correspondence
 from qdbg.runtime.outcome import array
 from qdbg.runtime.view import thread_index
 
@@ -66,13 +67,13 @@ def trap_sentence(prepared: Prepared, trace: Trace) -> str:
     """Which lane trapped where, in which instruction, and why."""
     assert trace.trap is not None
     lane, reason, pc = trace.trap
-    covered = trace.program.code[pc].ptx
     thread = thread_index(lane, prepared.bound.block)
     who = "warp {} lane {}".format(*divmod(lane, WARP))
     sentence = f"{who} (thread {thread}, block {trace.block}) trapped: {_REASONS[reason]}"
-    if not covered:
+    index = Correspondence(trace.program, prepared.bound.kernel).trapping(pc)
+    if index is None:
         return f"{prepared.source.path}: {sentence}"
-    instruction = prepared.bound.kernel.body[max(covered)]
+    instruction = prepared.bound.kernel.body[index]
     what = f"`{instruction.text.strip()}` (PTX line {instruction.line})"
     return f"{place(prepared.source, instruction)}: {sentence}: {what}"
 

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 
 from qdbg.compiler.machine.isa import Op, Program
 from qdbg.compiler.ptx.cfg import ControlFlow
-from qdbg.compiler.ptx.ir import Function, Label
+from qdbg.compiler.ptx.ir import Function, Instruction, Label
 
 _STEERING = frozenset({Op.BR, Op.CLR, Op.NOP})
 _CONDITIONS = frozenset({Op.CBR, Op.UBR})
@@ -46,6 +46,12 @@ class Correspondence:
             and kernel.body[a].guard is not None
             and kernel.body[a].opcode != "bra"
         )
+        #: Anchor -> accesses to memory that its machine instructions do on the side.  These are free, but not
+        #: at any time: lanes must not run ahead through them before the machine is there.
+        self.accesses: dict[int, frozenset[int]] = {}
+        for i, a in anchored:
+            found = {n for n in i.ptx if n not in self.anchors and _accesses(kernel.body[n])}
+            self.accesses[a] = self.accesses.get(a, frozenset()) | found
         #: 1-based PTX lines of the instructions that cost no pass of their own.
         self.free_lines = frozenset(i.line for i in kernel.body if i.index not in self.anchors)
         self._last = [self._is_last(pc) for pc in range(len(program.code))]
@@ -61,6 +67,12 @@ class Correspondence:
     def barrier(self, index: int) -> bool:
         """Whether a PTX instruction is a barrier."""
         return self.kernel.body[index].opcode in BARRIERS
+
+    def trapping(self, pc: int) -> int | None:
+        """The PTX instruction that traps where `pc` does: of a sum with a word in memory it is the load."""
+        anchor = self.anchor[pc]
+        accesses = self.accesses.get(anchor, frozenset()) if anchor is not None else frozenset()
+        return max(accesses.intersection(self._program.code[pc].ptx), default=anchor)
 
     def path(self, index: int, anchor: int) -> tuple[int, ...]:
         """The PTX instructions from `index` up to and including `anchor`; only free ones lie between.
@@ -96,6 +108,11 @@ class Correspondence:
             return False
         following = next((a for a in self.anchor[pc + 1 :] if a is not None), None)
         return following != anchor
+
+
+def _accesses(instruction: Instruction) -> bool:
+    """Whether an instruction accesses memory that may change."""
+    return instruction.opcode in ("ld", "ldu", "st", "atom", "red") and not instruction.has("param", "const")
 
 
 def _ranks(kernel: Function) -> list[int]:

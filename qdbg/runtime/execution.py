@@ -111,7 +111,7 @@ class Execution:
     def standing(self) -> tuple[int | None, int | None]:
         """(PTX instruction that comes next or trapped, the one to look at); None if there is none."""
         at, trap = self.position(), self.trace.trap
-        next_ = at[0] if at is not None else self.map.anchor[trap[2]] if trap is not None else None
+        next_ = at[0] if at is not None else self.map.trapping(trap[2]) if trap is not None else None
         if self.state is State.MISMATCH and self.mismatch is not None:
             lines = (i.index for i in self.kernel.body if i.line == self.mismatch.line)
             return next_, next(lines, next_)
@@ -125,8 +125,8 @@ class Execution:
         if self.trace.trap is None:
             return None
         lane, reason, pc = self.trace.trap
-        anchor = self.map.anchor[pc]
-        at = self.kernel.body[anchor] if anchor is not None else None
+        index = self.map.trapping(pc)
+        at = self.kernel.body[index] if index is not None else None
         said = reason.name.lower().replace("_", " ")
         if at is not None and reason is Reason.UNSUPPORTED:
             said = f"the machine lacks `{at.name}`"

@@ -33,7 +33,8 @@ class Walk:
         self.bound = bound
         self.interpreter = interpreter
         self.threads = Threads(interpreter)
-        self._costly = np.array(sorted(correspondence.anchors), np.int64)
+        costly = correspondence.anchors.union(*correspondence.accesses.values())
+        self._costly = np.array(sorted(costly), np.int64)
         self.known: dict[str, Mask] = self._nothing_known()
         # Lanes without which a barrier completed: bool [2, lanes], of the block and of the warp.
         self._missed = np.zeros((2, len(self.threads)), np.bool_)
@@ -126,12 +127,12 @@ class Walk:
     def _arrive(self, anchor: int, lanes: Mask, uniform: bool) -> Mask:
         """Let lanes run ahead until they stand at work; those whose work `anchor` is."""
         there = self.threads.live if uniform else self._pad(lanes)
-        self._catch_up(there)
+        self._catch_up(there, anchor)
         for _ in range(len(self.kernel.body)):
             if not (there & self.threads.stuck).any() or (uniform and self._at(anchor).any()):
                 break
             self._go_on_without()
-            self._catch_up(there)
+            self._catch_up(there, anchor)
         return self._at(anchor) if uniform else there
 
     def _complete(self, lanes: Mask) -> None:
@@ -151,16 +152,21 @@ class Walk:
         at: Mask = self.threads.runnable & (self.threads.pc == index)
         return at
 
-    def _catch_up(self, lanes: Mask) -> None:
-        """Execute what costs nothing until each of the lanes stands at work or waits."""
-        self._run_ahead(lanes)
+    def _catch_up(self, lanes: Mask, anchor: int | None = None) -> None:
+        """Execute what costs nothing until each of the lanes stands at work or waits.
+
+        anchor: the work that the machine has done for these lanes just now, if it has.
+        """
+        self._run_ahead(lanes, anchor)
         if (lanes & self.threads.stuck).any():
             self._run_ahead(self.threads.live)  # the others may be all that the barrier waits for
 
-    def _run_ahead(self, lanes: Mask) -> None:
+    def _run_ahead(self, lanes: Mask, anchor: int | None = None) -> None:
+        accesses = self.map.accesses.get(anchor, frozenset()) if anchor is not None else frozenset()
+        costly = np.setdiff1d(self._costly, list(accesses)) if accesses else self._costly
         for _ in range(2 * len(self.kernel.body) * len(lanes)):
             pcs = self.threads.pc
-            ahead = lanes & self.threads.runnable & (~np.isin(pcs, self._costly) | self._passing(pcs))
+            ahead = lanes & self.threads.runnable & (~np.isin(pcs, costly) | self._passing(pcs))
             if not ahead.any():
                 return
             index = int(pcs[ahead].min())
