@@ -12,6 +12,7 @@ from dataclasses import replace
 
 from qdbg.compiler.lowering.addresses import Addresses
 from qdbg.compiler.lowering.arithmetic import Arithmetic
+from qdbg.compiler.lowering.atomics import Atomics
 from qdbg.compiler.lowering.bits import Bits
 from qdbg.compiler.lowering.builder import Builder, is_temporary
 from qdbg.compiler.lowering.calls import remaining_call
@@ -52,7 +53,7 @@ class _Selector:
         for family in (Addresses, Arithmetic, Bits, Division, Moves, Permute):
             self.values |= family(self.builder, self.operands).selectors
         self.collectives: dict[str, Callable[[Instruction], None]] = {}
-        for collective in (Warp, Shuffle):
+        for collective in (Atomics, Shuffle, Warp):
             self.collectives |= collective(self.builder, self.operands, together).selectors
         self.memory = Memory(self.builder, self.operands)
         self.long_division = LongDivision(self.builder, self.operands)
