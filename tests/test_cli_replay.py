@@ -12,7 +12,7 @@ import pytest
 
 from qdbg.cli import main
 from qdbg.compiler.machine.config import MEMORY_BASE, TINY
-from qdbg.compiler.machine.isa import LANE_INDEX, Cond, Instr, Op, Pattern, Program, Reg
+from qdbg.compiler.machine.isa import LANE_INDEX, Cond, Instr, Op, Pattern, Program, Reg, Width
 from qdbg.compiler.machine.vocabulary import Kind, Token, Vocabulary, prompt
 from qdbg.runtime.emulator import Emulator
 from qdbg.runtime.launcher import LaunchOptions, prepare
@@ -39,8 +39,21 @@ UNIFORMS = {BASE.index: MEMORY_BASE}
 DATA = {MEMORY_BASE + 4 * i: value for i, value in enumerate((11, 22, 3_000_000_000, 44))}
 
 
-def generate() -> list[int]:
-    tokens = prompt(PROGRAM, UNIFORMS, DATA, [(MEMORY_BASE, 32)], threads=4)
+#: Every lane adds 100 to the first word, then puts 0xA0 + lane into a byte of the second one.
+MODIFYING = Program(
+    code=(
+        Instr(Op.HOLD, V0, c=BASE),
+        Instr(Op.ADD, a=V0, immediate=100, held=True),
+        Instr(Op.ADD, V1, a=LANE_INDEX, immediate=0xA0),
+        Instr(Op.HOLD, V0, a=LANE_INDEX, c=BASE, immediate=4, width=Width.BYTE),
+        Instr(Op.INSERT, a=V0, b=V1, width=Width.BYTE, held=True),
+        Instr(Op.HALT),
+    )
+)
+
+
+def generate(program: Program = PROGRAM) -> list[int]:
+    tokens = prompt(program, UNIFORMS, DATA, [(MEMORY_BASE, 32)], threads=4)
     engine = Emulator(TINY)
     ids = [engine.prefill([VOCABULARY[token] for token in tokens])]
     while VOCABULARY.token(ids[-1]).kind is not Kind.END:
@@ -48,8 +61,8 @@ def generate() -> list[int]:
     return ids
 
 
-def replay(ids: list[int]) -> Replay:
-    result = Replay(PROGRAM, VOCABULARY, UNIFORMS, DATA, threads=4)
+def replay(ids: list[int], program: Program = PROGRAM) -> Replay:
+    result = Replay(program, VOCABULARY, UNIFORMS, DATA, threads=4)
     result.feed_all(ids)
     return result
 
@@ -82,6 +95,35 @@ def test_a_changed_branch_bit_changes_the_path() -> None:
     ids[ids.index(VOCABULARY[taken])] = VOCABULARY[Token(Kind.BIT, lane=1, taken=False)]
     with pytest.raises(TraceError, match="makes no sense"):
         replay(ids)
+
+
+def test_held_instructions_change_the_memory() -> None:
+    result = replay(generate(MODIFYING), MODIFYING)
+    assert result.trace.ended
+    assert result.memory[:4].tolist() == [11 + 4 * 100, 0xA3A2A1A0, 3_000_000_000, 44]
+
+
+def test_what_a_held_instruction_changes_is_what_the_token_says() -> None:
+    """Lane 3 is told that the first word was 312 rather than 311."""
+    ids = generate(MODIFYING)
+    ids[ids.index(VOCABULARY[Token(Kind.OLD, 311)])] = VOCABULARY[Token(Kind.OLD, 312)]
+    assert replay(ids, MODIFYING).memory[0] == 312 + 100
+
+
+@pytest.mark.parametrize(
+    ("token", "instead"),
+    [
+        (Token(Kind.OLD, 211), Token(Kind.RESULT, 211)),
+        (Token(Kind.ACK), Token(Kind.STEP)),
+        (Token(Kind.LAST, 0xA3), Token(Kind.OLD, 0xA3)),
+        (Token(Kind.RESULT, 0xA1), Token(Kind.LAST, 0xA1)),
+    ],
+)
+def test_a_token_of_another_kind_is_refused(token: Token, instead: Token) -> None:
+    ids = generate(MODIFYING)
+    ids[ids.index(VOCABULARY[token])] = VOCABULARY[instead]
+    with pytest.raises(TraceError, match="makes no sense"):
+        replay(ids, MODIFYING)
 
 
 def test_an_acknowledged_store_to_nowhere_is_refused() -> None:

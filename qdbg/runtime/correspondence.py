@@ -4,6 +4,10 @@ A machine instruction names the PTX instructions it covers; the last of them in 
 *anchor*.  When the last machine instruction with an anchor is finished, so is that PTX instruction,
 together with all in front of it that are *free*: folded into others, or without anything left to do.
 Machine instructions that only steer (BR, CLR, NOP) have no anchor: a PTX jump is free.
+
+Some PTX instructions are *branching*: lanes part within them, as those with a true and those with a false
+predicate do in a vote, or go round a loop, as in a division.  Such a one is done when control has left the
+machine instructions with its anchor.
 """
 
 from __future__ import annotations
@@ -55,14 +59,30 @@ class Correspondence:
         #: 1-based PTX lines of the instructions that cost no pass of their own.
         self.free_lines = frozenset(i.line for i in kernel.body if i.index not in self.anchors)
         self._last = [self._is_last(pc) for pc in range(len(program.code))]
+        self._choices = self._find_choices()
+        self.branching = frozenset(
+            a
+            for pc, a in enumerate(self.anchor)
+            if a is not None
+            and program.code[pc].op in _CONDITIONS
+            and pc not in self._choices
+            and not self._last[pc]
+        )
 
     def completes(self, pc: int) -> bool:
-        """Whether the PTX instruction that `pc` works on is done when `pc` is."""
-        return self._last[pc]
+        """Whether the PTX instruction that `pc` works on, if it is not branching, is done when `pc` is."""
+        return self._last[pc] and self.anchor[pc] not in self.branching
+
+    def leaves(self, anchor: int, pc: int | None) -> bool:
+        """Whether a branching PTX instruction is done when control comes to `pc`; None: the end."""
+        if pc is None:
+            return True
+        there = self.anchor[pc]
+        return there is not None and there != anchor
 
     def chooses(self, pc: int) -> bool:
         """Whether `pc` decides which lanes run its anchor and which pass it."""
-        return self._program.code[pc].op in _CONDITIONS and self.anchor[pc] in self.optional
+        return pc in self._choices
 
     def barrier(self, index: int) -> bool:
         """Whether a PTX instruction is a barrier."""
@@ -101,6 +121,14 @@ class Correspondence:
                 index = self.kernel.labels[target.name]
             else:
                 index += 1
+
+    def _find_choices(self) -> frozenset[int]:
+        """The first condition of each optional PTX instruction: that is its guard."""
+        found: dict[int, int] = {}
+        for pc, anchor in enumerate(self.anchor):
+            if anchor in self.optional and self._program.code[pc].op in _CONDITIONS:
+                found.setdefault(anchor, pc)
+        return frozenset(found.values())
 
     def _is_last(self, pc: int) -> bool:
         anchor = self.anchor[pc]

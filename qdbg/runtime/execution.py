@@ -211,7 +211,8 @@ class Execution:
         if event.lane is not None:
             self._see(event, [event.lane])
         if event.finished and self.trace.trap is None:
-            there = self.lockstep.finished(event, lanes, uniform)
+            following = None if self.trace.ended else self.trace.pc
+            there = self.lockstep.finished(event, lanes, uniform, following)
             if event.lane is None:
                 self._see(event, np.flatnonzero(there).tolist())
             if not self.trace.ended and not self.between:

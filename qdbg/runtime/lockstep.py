@@ -37,6 +37,8 @@ class Lockstep(Walk):
         self.mismatch: Mismatch | None = None
         self._results: dict[str, dict[int, tuple[int, int]]] = {}  #: at hand: lane -> (value, pass)
         self._number = 0  # the pass that is being followed
+        #: The branching instruction that the machine is in: anchor, its lanes so far, all of it uniform.
+        self._open: tuple[int, Mask, bool] | None = None
 
     # -- following the machine ----------------------------------------------------------------------------
 
@@ -44,28 +46,28 @@ class Lockstep(Walk):
         """Pass `number` completed results of the PTX instruction at hand, by lane."""
         self._results.setdefault(register, {}).update((lane, (v, number)) for lane, v in values.items())
 
-    def finished(self, event: TokenEvent, lanes: Mask, uniform: bool) -> Mask:
+    def finished(self, event: TokenEvent, lanes: Mask, uniform: bool, following: int | None) -> Mask:
         """The machine finished an instruction for `lanes`; returns the lanes whose work it was.
 
         A uniform instruction runs once for all the lanes that are there; its pattern means nothing.
+        following: the machine instruction that comes next, None at the end.
         """
         self._number = event.number
-        anchor = self.map.anchor[event.pc]
-        completes = self.map.completes(event.pc)
-        there = self._pad(lanes)
-        if self.mismatch is not None:
-            self.completed += completes
-        elif anchor is not None and self.map.chooses(event.pc):
-            self._choose(anchor, self.threads.live if uniform else there, completes)
-        elif anchor is not None and completes:
-            self.completed += 1
-            there = self._advance(anchor, lanes, uniform)
-            for register, values in self._results.items():
-                self._compare(anchor, register, {lane: v for lane, v in values.items() if there[lane]})
-        elif anchor is not None and uniform:
-            there = self._here(anchor, lanes)
-        if completes:
-            self._results = {}
+        pc, anchor, there = event.pc, self.map.anchor[event.pc], self._pad(lanes)
+        if anchor is not None:
+            completes = self.map.completes(pc)
+            if self.map.chooses(pc):
+                self._choose(anchor, self.threads.live if uniform else there, completes)
+            elif anchor in self.map.branching:
+                self._gather(anchor, there, uniform)
+            elif completes:
+                there = self._work(anchor, lanes, uniform)
+            elif uniform and self.mismatch is None:
+                there = self._here(anchor, lanes)
+        if self._open is not None and self.map.leaves(self._open[0], following):
+            anchor, lanes, uniform = self._open
+            self._open = None
+            self._work(anchor, lanes, uniform)
         return there
 
     def enter(self, block: Block, number: int) -> None:
@@ -141,11 +143,11 @@ class Lockstep(Walk):
     def snapshot(self) -> Any:
         """An opaque copy."""
         results = {name: dict(values) for name, values in self._results.items()}
-        return super().snapshot(), self.completed, self.mismatch, results
+        return super().snapshot(), self.completed, self.mismatch, results, self._open
 
     def restore(self, snapshot: Any) -> None:
         """Return to a snapshot, which stays valid."""
-        walk, self.completed, self.mismatch, results = snapshot
+        walk, self.completed, self.mismatch, results, self._open = snapshot
         self._results = {name: dict(values) for name, values in results.items()}
         super().restore(walk)
 
@@ -159,8 +161,31 @@ class Lockstep(Walk):
                 self._report(int(np.argmax(late)), index, "barrier", "waits there", "completed without it")
         return active
 
+    def _gather(self, anchor: int, lanes: Mask, uniform: bool) -> None:
+        """The machine did a part of a branching instruction."""
+        if self._open is not None:
+            _, before, alone = self._open
+            lanes, uniform = before if uniform else lanes if alone else before | lanes, alone and uniform
+        self._open = anchor, lanes, uniform
+
+    def _work(self, anchor: int, lanes: Mask, uniform: bool) -> Mask:
+        """The machine is done with `anchor`: so must the interpreter be; the lanes whose work it was."""
+        self.completed += 1
+        results, self._results = self._results, {}
+        if self.mismatch is not None:
+            return self._pad(lanes)
+        there = self._advance(anchor, lanes, uniform)
+        for register, values in results.items():
+            self._compare(anchor, register, {lane: v for lane, v in values.items() if there[lane]})
+        return there
+
     def _choose(self, anchor: int, lanes: Mask, completes: bool) -> None:
         """The machine decided which lanes run `anchor`; those whose guard is false have passed it."""
+        if completes:
+            self._results = {}
+        if self.mismatch is not None:
+            self.completed += completes
+            return
         try:
             self._catch_up(lanes)
             here = lanes & self._at(anchor)
