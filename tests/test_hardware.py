@@ -200,7 +200,7 @@ def test_every_process_builds_the_same_bytes() -> None:
 
 def test_the_machine_keeps_its_size() -> None:
     layout = machine(NANO).schedule
-    assert (layout.layers, layout.hidden) == (13, 640)
+    assert (layout.layers, layout.hidden) == (14, 640)
     assert layout.intermediate <= 1344
     assert max(life.end for life in layout.lives.values()) == FOREVER
     assert total([]).bounds == (0, 0)

@@ -58,6 +58,10 @@ def _programs() -> dict[str, list[Instr]]:
             Instr(Op.LD, U[4], immediate=base + 6, width=Width.HALF),
             Instr(Op.LD, U[4], immediate=base + 8, width=Width.PAIR),
             Instr(Op.LD, U[4], immediate=base + 16, width=Width.QUAD),
+            Instr(Op.LDA, V[4], U[8], LANE, immediate=base + 20),
+            Instr(Op.LDA, V[5], U[8], U[1], V[2], immediate=base + 16),
+            Instr(Op.LDA, U[5], b=U[1], immediate=base + 24),
+            Instr(Op.LDA, V[5], LANE, scale=2, immediate=base, immediate_is_b=False),
         ],
         "read, modify, write": [
             Instr(Op.HOLD, V[1], immediate=base + 4),

@@ -37,6 +37,7 @@ from qdbg.compiler.machine.isa import (
     FIELDS,
     LANE_INDEX,
     LANE_OPS,
+    LOADS,
     NONE,
     SLOT_BASE,
     VALUE_OPS,
@@ -334,13 +335,15 @@ class Emulator:
 
     def _value_token(self, here: _Word, lane: int, final: Kind) -> Token:
         """The next chunk of the lane's value."""
-        if here.op in (Op.LD, Op.HOLD):
+        if here.op in LOADS:
             address = self._address(here, lane)
             if (trap := self._fault(here, address)) is not None:
                 return Token(Kind.TRAP, int(trap), lane=lane)
             value = self._m.devices[Device.MEMORY].get(address // 4, 0)
             if here.op is Op.LD:
                 value = loaded(value, address, Width(here.width), bool(here.signed))
+            elif here.op is Op.LDA:
+                value = value + self._b(here, lane) & MASK
             else:
                 self._m.held = address
         else:

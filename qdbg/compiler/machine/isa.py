@@ -71,6 +71,7 @@ class Op(IntEnum):
     #: uniform destination, warp number `scale`
     SHFL = 32  #: D = register A of the lane with number B (neither may be LANE_INDEX)
     HOLD = 33  #: D = memory[(A << scale) + C + E], a word; holds the lane and the address, see above
+    LDA = 34  #: D = memory[(A << scale) + C + E] + B, a word: a load that accumulates
 
 
 class Cond(IntFlag):
@@ -109,13 +110,15 @@ class Width(IntEnum):
 
 
 #: Operations with a result for every active lane, or for the warp.
-VALUE_OPS = frozenset({*range(Op.MAD, Op.LD + 1), *range(Op.MADH, Op.SHFL + 1)}) - {Op.INSERT}
+VALUE_OPS = frozenset({*range(Op.MAD, Op.LD + 1), *range(Op.MADH, Op.SHFL + 1), Op.LDA}) - {Op.INSERT}
 #: Operations whose result depends on nothing but their operands.
-PURE_OPS = VALUE_OPS - {Op.LD, Op.MASK, Op.SHFL}
+PURE_OPS = VALUE_OPS - {Op.LD, Op.LDA, Op.MASK, Op.SHFL}
 #: Operations that run once for every active lane (unless the destination is uniform).
 LANE_OPS = VALUE_OPS | {Op.ST, Op.CBR, Op.HOLD}
 #: P = (A << scale) + C + E.
-ADDRESS_OPS = frozenset({Op.ADD, Op.ADDH, Op.LD, Op.ST, Op.HOLD})
+ADDRESS_OPS = frozenset({Op.ADD, Op.ADDH, Op.LD, Op.LDA, Op.ST, Op.HOLD})
+#: Operations that read memory.
+LOADS = frozenset({Op.LD, Op.LDA, Op.HOLD})
 
 
 @dataclass(frozen=True, slots=True, order=True)

@@ -21,10 +21,13 @@ from qdbg.compiler.machine.fetch import Fetch
 from qdbg.compiler.machine.inputs import Inputs
 from qdbg.compiler.machine.isa import Op, Width
 from qdbg.compiler.machine.lanes import Lanes
+from qdbg.compiler.machine.multiply import accumulate
 from qdbg.compiler.machine.operands import Operands
 from qdbg.compiler.machine.vocabulary import Device, Kind
 
 FIRST_WORD = MEMORY_BASE // 4
+#: The level from which on the data bus is used: no earlier than it must, since levels 2 and 3 are crowded.
+DATA_LEVEL = 4
 #: The widths of an access for which bit i of the address must be 0.
 ALIGNED = (
     (Width.WORD, Width.HALF, Width.PAIR, Width.QUAD),
@@ -53,8 +56,9 @@ def memory(
 ) -> MemoryWires:
     """Check the address, then load to the result bus or store D."""
     op, index_bits = fetched.op, (FIRST_WORD + config.words - 1).bit_length()
-    load = net.define("memory.loading", net.all_of([op[Op.LD], fetched.uniform]))
-    net.drive(load, net.all_of([op[Op.LD], ~fetched.uniform, ~chosen.none]))
+    loading = op[Op.LD] + op[Op.LDA]
+    load = net.define("memory.loading", net.all_of([loading, fetched.uniform]))
+    net.drive(load, net.all_of([loading, ~fetched.uniform, ~chosen.none]))
     net.drive(load, net.all_of([op[Op.HOLD], ~chosen.none]))
     store = op[Op.ST]
     is_width = {
@@ -88,6 +92,7 @@ def memory(
             )
         )
     _loaded(net, fetched, is_width, unit, found)
+    accumulate(net, found, bus.d, [fetched.op[Op.LDA], loads], unit.result)
     return MemoryWires(fault, misaligned)
 
 
@@ -170,7 +175,8 @@ def _data(
     held = tokens.kind[Kind.OLD]
     insert = [held, fetched.op[Op.INSERT]]
     for bit, target in enumerate(bus.d):
-        net.drive(target, net.all_of([fetched.loads[Device.MEMORY], tokens.value[bit]]))
+        prompted = [fetched.loads[Device.MEMORY], tokens.value[bit]]
+        net.drive(target, net.all_of(prompted, not_before=DATA_LEVEL))
         net.drive(target, net.all_of([held, unit.logic[bit]]))
         net.drive(target, net.all_of([held, unit.sums, unit.word[bit]]))
         for width, place, size in (
@@ -191,7 +197,7 @@ def _loaded(
         width: net.define(f"load.{width.name.lower()}", net.all_of([fetched.op[Op.LD], is_width[width]]))
         for width in (Width.BYTE, Width.HALF)
     }
-    whole = 1 - total(parts.values())
+    whole = 1 - total(parts.values()) - fetched.op[Op.LDA]
     for bit in range(32):
         net.drive(unit.result[bit], net.all_of([whole, word[bit]]))
     sign = fetched.field["signed"][0]

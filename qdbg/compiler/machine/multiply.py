@@ -1,4 +1,4 @@
-"""P = A * B + C + E, 64 bits, in four levels; its upper part follows a level later.
+"""Sums with carries.  P = A * B + C + E, 64 bits, in four levels; its upper part follows a level later.
 
 1. Column sums of the partial products in radix 8: a unit per bit of A and digit, `a_i * (bits of B)`.
 2. C and E join; every radix-8 sum is split into its digit and carries, and pairs of digits become
@@ -15,8 +15,9 @@ A signed product is the unsigned one less B where A is negative and less A where
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from qdbg.compiler.hardware.netlist import Netlist, Terms, scale
 from qdbg.compiler.hardware.signals import Linear, Signal, total
@@ -32,6 +33,18 @@ MAX_CARRY = 2
 LATE_LEVEL = 6
 
 
+class Group(NamedTuple):
+    """A digit of six bits with what it carries: a form of at most MAX_CARRY * 64 or a little more."""
+
+    name: str
+    form: Linear
+
+    @property
+    def high(self) -> int:
+        """The greatest value."""
+        return self.form.bounds[1]
+
+
 @dataclass
 class Product:
     """word, high: the low and the high 32 bits; low: the lowest six bits, a level earlier."""
@@ -45,7 +58,7 @@ def multiply_add(
     net: Netlist, a: list[Signal], b: list[Signal], addends: list[list[Signal]], signed: Signal
 ) -> Product:
     """a * b + the sum of the addends, all unsigned; or, for the high word, a and b `signed`."""
-    groups = _groups(net, _columns(net, a, b, signed), addends)
+    groups = [Group(g.name, g) for g in _groups(net, _columns(net, a, b, signed), addends)]
     bits = net.bus("product", WIDTH)
     early, late = groups[:EARLY], groups[EARLY:]
     _carry(net, early, [], bits)
@@ -56,6 +69,18 @@ def multiply_add(
     _carry(net, late, carried, bits[6 * EARLY :])
     low = [_bit_of(net, groups[0], bit) for bit in range(6)]
     return Product(bits[:WORD], bits[WORD:], low)
+
+
+def accumulate(
+    net: Netlist, a: list[Signal], b: list[Signal], when: Sequence[Linear], target: list[Signal]
+) -> None:
+    """Drives `target` with the low word of a + b where all of `when` hold, in two levels."""
+    pairs = [x + y for x, y in zip(a, b, strict=True)]
+    groups = [
+        Group(f"sum.group[{first // 6}]", total(p * (1 << i) for i, p in enumerate(pairs[first : first + 6])))
+        for first in range(0, WORD, 6)
+    ]
+    _carry(net, groups, [], target, when)
 
 
 def _sum(net: Netlist, name: str, paths: list[list[Linear]]) -> Signal:
@@ -111,13 +136,20 @@ def _groups(net: Netlist, sums: list[Signal], addends: list[list[Signal]]) -> li
     ]
 
 
-def _carry(net: Netlist, groups: list[Signal], below: list[list[Signal]], product: list[Signal]) -> None:
-    """Drives the bits of the groups.  `below[n - 1]` tells whether at least n is carried into the first."""
+def _carry(
+    net: Netlist,
+    groups: list[Group],
+    below: list[list[Signal]],
+    product: list[Signal],
+    when: Sequence[Linear] = (),
+) -> None:
+    """Drives the bits of the groups where all of `when` hold.  `below[n - 1]` tells whether at least n is
+    carried into the first."""
     for group, value in enumerate(groups):
         assert (value.high + MAX_CARRY) // 64 <= MAX_CARRY, "a group would carry more than 2"
         carries = [_carries(net, groups, group - 1, n, below) for n in range(1, MAX_CARRY + 1)]
         for bit, target in enumerate(product[6 * group : 6 * group + 6]):
-            net.drive(target, net.copy(_bit_of(net, value, bit)))
+            net.drive(target, net.all_of([*when, _bit_of(net, value, bit)]))
             for more, paths in enumerate(carries, start=1):
                 if paths:
                     change = _table(
@@ -128,24 +160,24 @@ def _carry(net: Netlist, groups: list[Signal], below: list[list[Signal]], produc
                         low=-1,
                     )
                     for path in paths:
-                        net.drive(target, net.all_of(path, change))
+                        net.drive(target, net.all_of([*when, *path], change))
 
 
-def _bit_of(net: Netlist, group: Signal, bit: int) -> Signal:
+def _bit_of(net: Netlist, group: Group, bit: int) -> Signal:
     """A bit of a group's sum, before any carry."""
     return _table(net, group, f"bit{bit}", lambda v: v >> bit & 1)
 
 
-def _table(net: Netlist, value: Signal, name: str, f: Callable[[int], int], low: int = 0) -> Signal:
+def _table(net: Netlist, value: Group, name: str, f: Callable[[int], int], low: int = 0) -> Signal:
     """A signal that is a function of a group's sum, made once."""
     full = f"{value.name}.{name}"
     if full not in net.signals:
-        net.define(full, net.function(value, 0, value.high, f), low, 1)
+        net.define(full, net.function(value.form, 0, value.high, f), low, 1)
     return net.signals[full]
 
 
 def _carries(
-    net: Netlist, groups: list[Signal], group: int, at_least: int, below: list[list[Signal]]
+    net: Netlist, groups: list[Group], group: int, at_least: int, below: list[list[Signal]]
 ) -> list[list[Linear]]:
     """Disjoint ANDs whose sum is [the carry out of `group` >= at_least]."""
     if group < 0:

@@ -31,7 +31,8 @@ LOW = 8
 
 @dataclass
 class Operands:
-    """32-bit buses: the operands, the addend E, and the data to store D (which memory completes)."""
+    """32-bit buses: the operands, the addend E, and D: the data of a store (which memory completes), or what
+    LDA adds."""
 
     a: list[Signal]
     b: list[Signal]
@@ -70,7 +71,7 @@ def _second_operand(
     plain = net.define("operand.b.plain", net.all_of([~own]))
     number = net.define("operand.b.lane", net.all_of(equals(fetched.field["b"], LANE_INDEX.code)))
     for bit in range(32):
-        for target, when in ((bus.b[bit], plain), (bus.d[bit], op[Op.ST])):
+        for target, when in ((bus.b[bit], plain), (bus.d[bit], op[Op.ST] + op[Op.LDA])):
             net.drive(target, net.all_of([when, port[bit]]))
             if bit < len(chosen.number):
                 net.drive(target, net.all_of([when, number, chosen.number[bit]]))
