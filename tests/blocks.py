@@ -87,6 +87,31 @@ BYTES = """
     add.s64 %rd5, %rd1, %rd4;
     st.global.u8 [%rd5], %r2;
 """
+#: Votes and shuffles among neighbours, then one sum for the block and a histogram of the threads' last bits.
+TOGETHER = """
+    and.b32 %r2, %r1, 5;
+    setp.eq.u32 %p1, %r2, 0;
+    vote.sync.ballot.b32 %r3, %p1, 0xffffffff;
+    popc.b32 %r4, %r3;
+    shfl.sync.down.b32 %r5, %r1, 3, 31, 0xffffffff;
+    mad.lo.u32 %r6, %r4, 1000, %r5;
+    and.b32 %r7, %r1, 3;
+    shl.b32 %r7, %r7, 2;
+    mov.u32 %r8, s;
+    add.u32 %r7, %r7, %r8;
+    atom.shared.add.u32 %r8, [%r7], %r6;
+    bar.sync 0;
+    ld.shared.u32 %r8, [%r7];
+    st.global.u32 [%rd3], %r8;
+"""
+
+
+def _together(thread: int) -> int:
+    mine = [t for t in range(THREADS) if t % 4 == thread % 4]
+    voters = sum(lane & 5 == 0 for lane in range(32))
+    return sum(voters * 1000 + (t + 3 if t % 32 < 29 else t) for t in mine)
+
+
 #: The upper two warps leave before the barrier that the others meet at.
 LEAVING = """
     setp.gt.u32 %p1, %r1, 63;
@@ -100,6 +125,7 @@ end:
 PROGRAMS: dict[str, tuple[str, str, list[int]]] = {
     "exchange": (ELEMENT + EXCHANGE, "u32", [_exchanged(THREADS - 1 - t) for t in range(THREADS)]),
     "long": (WIDE_ELEMENT + LONG, "u64", [_long(t) for t in range(THREADS)]),
+    "together": (ELEMENT + TOGETHER, "u32", [_together(t) for t in range(THREADS)]),
     "bytes": (BYTES, "u8", [7 * t % 256 for t in range(THREADS)]),
     "leaving": (ELEMENT + LEAVING, "u32", [3] * 64 + [0] * 64),
 }

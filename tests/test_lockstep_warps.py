@@ -8,7 +8,7 @@ from pathlib import Path
 import blocks
 import pytest
 
-from qdbg.compiler.machine.isa import Instr, Op
+from qdbg.compiler.machine.isa import Cond, Instr, Op
 from qdbg.compiler.ptx.ir import TYPE_BITS
 from qdbg.runtime import outcome
 from qdbg.runtime.commands import CommandError
@@ -83,6 +83,18 @@ def test_a_wrong_half_is_found(tmp_path: Path) -> None:
     found = session.mismatch
     assert found is not None
     assert found.register.endswith(".hi")
+
+
+def test_a_vote_without_some_of_its_lanes_is_found(tmp_path: Path) -> None:
+    """The machine takes the lanes whose predicate is false for those where it is true, and vice versa."""
+    launch = blocks.prepared(tmp_path, "together")
+    session = changed(launch, Op.CBR, {"cond": Cond.LT | Cond.GT})
+    session.proceed()
+    found = session.mismatch
+    assert found is not None
+    voters = sum(1 << lane for lane in range(32) if lane & 5 == 0)
+    # The ballot itself, or where only its parts come back as tokens, the number of its bits.
+    assert (found.register, found.expected) in (("%r3", str(voters)), ("%r4", str(voters.bit_count())))
 
 
 def test_a_trap_in_a_later_warp_names_it(tmp_path: Path) -> None:

@@ -5,7 +5,9 @@ from __future__ import annotations
 import threading
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from pathlib import Path
 
+import blocks
 import fakes
 import pytest
 from fakes import LINE, STORE_LINE, SUM_LINE
@@ -457,3 +459,24 @@ def test_importing_the_interface_loads_nothing_heavy() -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
+
+
+async def test_a_block_of_four_warps(tmp_path: Path) -> None:
+    launch = blocks.prepared(tmp_path, "leaving")
+    (line,) = (i.line for i in launch.bound.kernel.body if i.opcode == "st")
+    async with debugger(lambda report: blocks.started(launch)) as pilot:
+        registers = pilot.app.query_one(RegisterPane)
+        assert "warp 0 of 4" in str(registers.border_title)
+        await press(pilot, "left_square_bracket")
+        assert message(pilot) == "warp 3 lane 0"
+        view = app(pilot).view
+        assert view is not None
+        assert view.thread == (96, 0, 0)
+        assert "warp 3 of 4" in str(registers.border_title)
+        assert "►lane 0" in registers.text()
+        await press(pilot, "colon", *f"until {line}", "enter")
+        header = str(pilot.app.query_one(StatusLine).render())
+        assert "mask ffffffff ffffffff 00000000 00000000 no lane" in header
+        await press(pilot, "right_square_bracket", "right")
+        assert "lane 1" in str(pilot.app.query_one(StatusLine).render())
+        assert "lanes 0-31" in str(pilot.app.query_one(StatusLine).render())
