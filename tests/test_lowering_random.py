@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 
 import numpy as np
-from generate import Case, programs
 from hypothesis import HealthCheck, Phase, assume, given, settings
 from lowered import emulate
+from programs import FEATURES, Case, programs
 from ptx_runner import interpreter
 
 from qdbg.compiler.lowering import LoweringError
@@ -27,9 +27,10 @@ def agree(case: Case, config: MachineConfig) -> None:
     except LoweringError:
         assume(False)
     reference = interpreter(case.text)
-    reference.run(100_000)
+    reference.run(200_000)
     assert result.trap is None
-    np.testing.assert_array_equal(result.array("out"), reference.array("out"))
+    for name in case.written:
+        np.testing.assert_array_equal(result.array(name), reference.array(name))
 
 
 @settings(quick, max_examples=60)
@@ -45,7 +46,7 @@ def test_deeply_nested_programs(case: Case) -> None:
 
 
 @settings(quick, max_examples=60)
-@given(programs(size=25, depth=2, integers=True))
+@given(programs(size=25, depth=2, also=("integers",)))
 def test_programs_of_all_integer_instructions(case: Case) -> None:
     agree(case, NANO)
 
@@ -54,3 +55,27 @@ def test_programs_of_all_integer_instructions(case: Case) -> None:
 @given(programs(size=20, depth=4))
 def test_programs_that_are_short_of_divergence_bits(case: Case) -> None:
     agree(case, replace(NANO, slots=3))
+
+
+@settings(quick, max_examples=40)
+@given(programs(max_block=16, size=16, also=("functions", "integers")))
+def test_programs_with_device_functions(case: Case) -> None:
+    agree(case, NANO)
+
+
+@settings(quick, max_examples=30)
+@given(programs(max_block=128, size=16, also=("spaces", "atomics")))
+def test_blocks_of_several_warps_that_share_memory(case: Case) -> None:
+    agree(case, NANO)
+
+
+@settings(quick, max_examples=40)
+@given(programs(max_block=128, size=14, also=("warps",)))
+def test_lanes_that_exchange_values(case: Case) -> None:
+    agree(case, NANO)
+
+
+@settings(quick, max_examples=40)
+@given(programs(max_block=64, size=18, depth=2, also=FEATURES))
+def test_programs_of_everything(case: Case) -> None:
+    agree(case, NANO)

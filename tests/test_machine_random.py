@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from generate import Case, programs
 from hypothesis import HealthCheck, Phase, given, settings
 from lowered import prompt_of
 from machines import SMALL, memory_words, run_circuits
+from programs import Case, programs
 from ptx_runner import interpreter
 
 from qdbg.compiler.machine.build import machine

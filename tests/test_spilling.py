@@ -6,9 +6,9 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from generate import Case, programs
 from hypothesis import given
 from lowered import Result, emulate, prompt_of
+from programs import Case, programs
 from ptx_runner import kernel
 from test_lowering_random import agree, quick
 
@@ -262,6 +262,6 @@ def test_limits_are_one_sentence_with_the_numbers() -> None:
 
 
 @quick
-@given(programs(max_block=8, size=25, depth=3, integers=True))
+@given(programs(max_block=8, size=25, depth=3, also=("integers",)))
 def test_random_programs_on_a_machine_with_few_registers(case: Case) -> None:
     agree(case, replace(NANO, registers=5, uniforms=16))

@@ -1,20 +1,15 @@
-"""Random PTX kernels that terminate, stay in bounds and have no races, so that every correct engine agrees.
-
-A kernel works on eight 32-bit variables and four predicates a thread.  It reads an array `inp` anywhere, and
-writes 12 words of `out` that are the thread's own: the first eight receive the variables when it returns.
-Control flow is structured (if, else, short circuit, switch, loops with break and continue, early return)
-and depends on the thread unless it is drawn to depend on the launch only.
-"""
+"""Statements of a random kernel, and the structured control flow around them."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from generate_integers import statement
 from hypothesis import strategies as st
 
-VARIABLES, PREDICATES, OWN = 8, 4, 12
-INPUTS = 16
+from programs import atomics, integers, spaces, warps
+from programs.sizes import CONSTANTS, INPUTS, OWN, PREDICATES, VARIABLES
+
 _BINARY = (
     "add.s32", "sub.s32", "mul.lo.s32", "and.b32", "or.b32", "xor.b32", "shl.b32", "shr.u32", "shr.s32",
     "min.s32", "min.u32", "max.s32", "max.u32", "add.u32",
@@ -22,100 +17,25 @@ _BINARY = (
 _UNARY = ("not.b32", "neg.s32", "abs.s32", "mov.u32", "cnot.b32")
 _COMPARE = tuple(f"{c}.{t}" for c in ("eq", "ne", "lt", "le", "gt", "ge") for t in ("s32", "u32"))
 _CONVERSIONS = ("cvt.s32.s8", "cvt.u32.u8", "cvt.s32.s16", "cvt.u32.u16", "cvt.u32.s16")
-_CONSTANTS = (
-    0,
-    1,
-    2,
-    3,
-    4,
-    5,
-    7,
-    8,
-    31,
-    32,
-    33,
-    0xFF,
-    0x8000,
-    0x7FFFFFFF,
-    0x80000000,
-    0xFFFFFFFF,
-    0xFFFFFFFC,
-)
-
-
-@dataclass(frozen=True)
-class Case:
-    """A PTX file with its launch in a comment; it fits a machine of `block` lanes and 128 words."""
-
-    text: str
-    block: tuple[int, int, int]
-    grid: tuple[int, int, int]
-
-
-@st.composite
-def programs(
-    draw: st.DrawFn, max_block: int = 4, max_grid: int = 2, size: int = 12, depth: int = 3,
-    integers: bool = False,
-) -> Case:  # fmt: skip
-    """Kernels of about `size` statements nested at most `depth` deep, launched with small blocks.
-
-    integers: draw from the whole integer instruction set, see `generate_integers`.
-    """
-    width = draw(st.integers(1, max_block))
-    block = draw(
-        st.sampled_from([(width, 1, 1)] + [(width // 2, 2, 1), (1, width // 2, 2)] * (width % 2 == 0))
-    )
-    grid = draw(st.sampled_from([(1, 1, 1), (max_grid, 1, 1), (1, max_grid, 1)]))
-    writer = _Writer(draw, size, integers)
-    writer.statements(depth, top=True)
-    threads = grid[0] * grid[1] * block[0] * block[1] * block[2]
-    word = st.one_of(st.sampled_from(_CONSTANTS), st.integers(0, 0xFFFFFFFF))
-    inputs = draw(st.lists(word, min_size=INPUTS, max_size=INPUTS))
-    number = draw(st.integers(0, 5))
-    text = (
-        f"// qdbg: launch k<<<{grid}, {block}>>>"
-        f"(inp = u32{inputs}, out = u32[{threads * OWN}], n = {number})\n"
-        + _HEAD
-        + "\n".join(writer.lines)
-        + _TAIL
-    )
-    return Case(text, block, grid)
-
-
-_HEAD = f""".version 8.0
-.target sm_75
-.address_size 64
-.visible .entry k(.param .u64 inp, .param .u64 out, .param .u32 n)
-{{
-.reg .pred %p<{PREDICATES + 1}>; .reg .pred %q<64>;
-.reg .b16 %h<4>; .reg .b32 %v<{VARIABLES}>; .reg .b32 %r<12>; .reg .b32 %c<64>; .reg .b64 %d<8>;
-ld.param.u64 %d0, [inp]; ld.param.u64 %d1, [out]; ld.param.u32 %r0, [n];
-cvta.to.global.u64 %d0, %d0;
-mov.u32 %r1, %ntid.x; mov.u32 %r2, %tid.x; mov.u32 %r3, %tid.y; mov.u32 %r4, %tid.z; mov.u32 %r5, %ntid.y;
-mad.lo.u32 %r6, %r4, %r5, %r3; mad.lo.u32 %r6, %r6, %r1, %r2;
-mov.u32 %r7, %ntid.z; mul.lo.u32 %r7, %r7, %r5; mul.lo.u32 %r7, %r7, %r1;
-mov.u32 %r8, %ctaid.x; mov.u32 %r9, %ctaid.y; add.u32 %r8, %r8, %r9;
-mad.lo.u32 %r9, %r8, %r7, %r6;
-mul.wide.u32 %d2, %r9, {4 * OWN}; add.s64 %d2, %d1, %d2;
-mov.u32 %v0, %r6; mov.u32 %v1, %r9; mov.u32 %v2, 0; mov.u32 %v3, 1; mov.u32 %v4, %r0; mov.u32 %v5, %r8;
-cvt.u16.u32 %h0, %r6; cvt.u16.u32 %h1, %r9; cvt.u16.u32 %h2, %r0;
-mov.u32 %v6, 0; mov.u32 %v7, -3; mov.u64 %d3, 5; mov.u64 %d4, -1;
-setp.eq.u32 %p0, %r6, 0; setp.lt.u32 %p1, %r6, 2; setp.ne.u32 %p2, %r0, 0; setp.eq.u32 %p3, 0, 0;
-"""
-_TAIL = (
-    "\n$DONE:\n" + "\n".join(f"st.global.u32 [%d2+{4 * i}], %v{i};" for i in range(VARIABLES)) + "\nret;\n}\n"
-)
 
 
 @dataclass
-class _Writer:
-    """Draws statements and writes them as PTX.  `loops` holds the labels of the loops around, inner last."""
+class Writer:
+    """Draws statements and writes them as PTX.
+
+    budget: statements that are left to draw; threads: of a block; also: which of `FEATURES` to draw from;
+    memory: whether the global arrays are there; loops: the labels of the loops around, inner last; functions:
+    what may be called.
+    """
 
     draw: st.DrawFn
     budget: int
-    integers: bool = False
+    threads: int
+    also: frozenset[str] = frozenset()
+    memory: bool = True
     lines: list[str] = field(default_factory=list)
     loops: list[tuple[str, str]] = field(default_factory=list)
+    functions: list[str] = field(default_factory=list)
     fresh: int = 0
 
     def label(self) -> str:
@@ -128,12 +48,15 @@ class _Writer:
     def pick(self, *choices: str) -> str:
         return self.draw(st.sampled_from(choices))
 
+    def below(self, limit: int) -> int:
+        return self.draw(st.integers(0, limit - 1))
+
     def variable(self) -> str:
-        return f"%v{self.draw(st.integers(0, VARIABLES - 1))}"
+        return f"%v{self.below(VARIABLES)}"
 
     def source(self) -> str:
         """A variable, something uniform, or a constant."""
-        constant = str(self.draw(st.sampled_from(_CONSTANTS)))
+        constant = str(self.draw(st.sampled_from(CONSTANTS)))
         return self.pick(self.variable(), self.variable(), constant, "%r0", "%r6", "%r8")
 
     def predicate(self) -> str:
@@ -160,21 +83,37 @@ class _Writer:
                 return
             self.budget -= 1
             self.statement(depth)
-            if top and self.draw(st.integers(0, 5)) == 0:
-                self.put("bar.sync 0;")
+            if top:
+                self.together()
+
+    def together(self) -> None:
+        """Perhaps something that all threads of the block meet at."""
+        kinds: list[Callable[[Writer], list[str]]] = [lambda _: ["bar.sync 0;"]]
+        kinds += [spaces.together] * ("spaces" in self.also)
+        kinds += [warps.together, warps.apart] * ("warps" in self.also)
+        if self.below(2 if len(kinds) > 1 else 6) == 0:
+            self.put(*self.draw(st.sampled_from(kinds))(self))
 
     def statement(self, depth: int) -> None:
-        simple = (self.assign, self.assign, self.compare, self.load, self.store, self.guarded)
+        simple = [self.assign, self.assign, self.compare]
+        if self.memory:
+            simple += [self.load, self.store, self.guarded]
+        if self.functions:
+            simple.append(self.call)
+        for name, part in (("spaces", spaces.statement), ("atomics", atomics.statement)):
+            if name in self.also:
+                simple.append(lambda part=part: self.put(*part(self)))  # type: ignore[misc]
         nested = (self.branch, self.branch, self.loop, self.short_circuit, self.switch)
-        leaving = (self.leave_loop, self.leave) if depth < 3 else ()
+        # Nobody leaves where lanes still have to meet.
+        leaving = (self.leave_loop, *[self.leave] * ("warps" not in self.also)) if depth < 3 else ()
         kind = self.draw(st.sampled_from((*simple, *(nested if depth else ()), *leaving)))
         if kind in nested:
-            kind(depth - 1)  # type: ignore[operator]
+            kind(depth - 1)
         else:
-            kind()  # type: ignore[operator]
+            kind()
 
     def assign(self) -> None:
-        if self.integers and self.draw(st.booleans()):
+        if "integers" in self.also and self.draw(st.booleans()):
             return self.put(*self.integer())
         dst, kind = self.variable(), self.pick("binary", "unary", "mad", "lop3", "selp", "cvt", "wide")
         if kind == "binary":
@@ -203,7 +142,7 @@ class _Writer:
 
     def integer(self) -> list[str]:
         """Instructions of the whole integer set."""
-        return statement(self.draw, self.variable, self.source, f"%p{PREDICATES}", 4 * VARIABLES)
+        return integers.statement(self.draw, self.variable, self.source, f"%p{PREDICATES}", 4 * VARIABLES)
 
     def compare(self) -> None:
         kind = self.pick("plain", "combined", "logic", "not")
@@ -236,7 +175,7 @@ class _Writer:
 
     def guarded(self) -> None:
         guard = self.condition()
-        what = self.pick("op", "store", "setp", *["integer"] * self.integers)
+        what = self.pick("op", "store", "setp", *["integer"] * ("integers" in self.also))
         if what == "integer":
             self.put(*(f"@{guard} {line}" for line in self.integer()))
         elif what == "op":
@@ -247,6 +186,16 @@ class _Writer:
             self.put(
                 f"@{guard} setp.{self.pick(*_COMPARE)} {self.predicate()}, {self.source()}, {self.source()};"
             )
+
+    def call(self) -> None:
+        """Of a function with two parameters, given as constants and registers or as variables."""
+        x, y, function = self.variable(), self.source(), self.pick(*self.functions)
+        if self.draw(st.booleans()):
+            self.put(f"call ({self.variable()}), {function}, ({x}, {y});")
+        else:
+            self.put("{ .param .b32 a; .param .b32 b; .param .b32 c;", f"st.param.b32 [a], {x};")
+            self.put(f"st.param.b32 [b], {y};", f"call.uni (c), {function}, (a, b);")
+            self.put(f"ld.param.b32 {self.variable()}, [c]; }}")
 
     def branch(self, depth: int) -> None:
         otherwise, join = self.label(), self.label()
