@@ -1,4 +1,4 @@
-"""Random statements of the whole integer instruction set, for `generate`.
+"""Random statements of the whole integer instruction set.
 
 They work on the 32-bit variables that the caller names and on the 64-bit registers %d3 and %d4, use %h0 to
 %h2, %r10, %r11 and the predicate that the caller may spare, and touch 16 bytes of memory at %d2 + `room`, a
