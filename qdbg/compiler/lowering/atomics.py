@@ -161,4 +161,6 @@ class _Place:
 
     def _access(self, op: Op, dst: str | None, b: Value, at: int, width: Width = Width.WORD) -> Operation:
         address = self.offset + at & MASK
-        return Operation(op, dst, self.base, b, addend=address, width=width, shared=self.shared)
+        return Operation(
+            op, dst, self.base, b, addend=address, width=width, shared=self.shared, volatile=op is Op.LD
+        )

@@ -22,7 +22,7 @@ from qdbg.compiler.machine.isa import ADDRESS_OPS, LANE_INDEX, NONE, Cond, Instr
 
 Label = int
 _ALWAYS = Cond.LT | Cond.EQ | Cond.GT
-_WITHOUT_B = ADDRESS_OPS - {Op.ST} | {Op.SUB, Op.SX8, Op.SX16, Op.POPC, Op.CLZ, Op.BREV, Op.MASK}
+_WITHOUT_B = ADDRESS_OPS - {Op.ST, Op.LDA} | {Op.SUB, Op.SX8, Op.SX16, Op.POPC, Op.CLZ, Op.BREV, Op.MASK}
 
 
 def needs_register(operation: Operation, operand: str) -> bool:
@@ -115,7 +115,7 @@ class Emitter:
         for elsewhere in self.scopes.elsewhere.get(node, ()):
             assert block.barrier is not None
             self._check_barrier(elsewhere, block.barrier)
-        once = not any(node in loop for loop in self.frontier.graph.loops)
+        once = not any(node in loop for loop in self.frontier.graph.rounds)
         for operation in block.operations:
             if not self._pointless(operation, once):
                 self._put(self._instr(operation, pattern))

@@ -48,9 +48,12 @@ class Frontier:
         """Blocks that may have lanes waiting when `node` ends and its lanes went to `edge`."""
         return (self.into[node] - {node}) | edge
 
-    def turns(self, node: int, edge: Nodes) -> list[int]:
-        """The blocks that may run after `node`, first choice first; the last is sure to have lanes."""
-        candidates = self.after(node, edge)
+    def turns(self, node: int, edge: Nodes, waiting: Nodes = frozenset()) -> list[int]:
+        """The blocks that may run after `node`, first choice first; the last is sure to have lanes.
+
+        waiting: further blocks in front of which lanes wait.
+        """
+        candidates = self.after(node, edge) | waiting
         found: list[int] = []
         for successor in self._turns[node]:
             if successor in candidates:
@@ -61,6 +64,8 @@ class Frontier:
 
     def before(self, node: int, edge: Nodes, target: int) -> Nodes:
         """Blocks that may run while lanes that went from `node` to `target` wait for their turn."""
+        if any(loop.late for loop in self.graph.rounds):
+            return self._meanwhile(node, edge, target)
         left = [loop for loop in self.graph.loops if node in loop and target not in loop]
         low, high = (left[0].header, left[0].end) if left else (node + 1, node)
         within = range(low, max(high + 1, target) if target > node else high + 1)
@@ -73,13 +78,30 @@ class Frontier:
                     stack.append(successor)
         return frozenset(found)
 
+    def _meanwhile(self, node: int, edge: Nodes, target: int) -> Nodes:
+        """The same turn by turn, for loops whose lanes let others go first."""
+        found: set[int] = set()
+        waiting = [(node, edge)]
+        while waiting:
+            last, went = waiting.pop()
+            for turn in self.turns(last, went, frozenset({target})):
+                if turn == target:
+                    break
+                if turn not in found:
+                    found.add(turn)
+                    waiting += [(turn, outcome) for outcome in self.outcomes(turn)]
+        return frozenset(found)
+
     def _order_after(self, node: int) -> Iterator[int]:
-        """The order in which the machine looks for lanes when `node` ends."""
-        inner_first = sorted(self.graph.loops, key=lambda loop: -loop.header)
+        """The order in which the machine looks for lanes when `node` ends.
+
+        Inner loops end first.  Loops that wait take turns.
+        """
+        rounds = sorted(self.graph.rounds, key=lambda r: (r.late, r.header if r.late else -r.header))
         for position in range(node, len(self.graph.blocks)):
             if position > node:
                 yield position
-            yield from (loop.header for loop in inner_first if loop.end == position and loop.header <= node)
+            yield from (loop.header for loop in rounds if loop.end == position and loop.header <= node)
 
 
 def uniform_branches(graph: Graph, candidates: Collection[int]) -> Frontier:

@@ -84,9 +84,10 @@ Value = str | int | Parameter | Lane
 class Operation:
     """A machine instruction on values: `addend` is E of `isa`.
 
-    once: it runs once, for the lowest active lane, and gives its result to all lanes, also to those that
-    wait elsewhere; a register with one such definition has no other ones, and no instruction of the PTX
-    writes it.  `width`, `signed`, `shared`, `held`, `spill`, `ptx` and `result` as in `isa.Instr`.
+    volatile: it is a load that may see what other lanes write meanwhile; once: it runs once, for the lowest
+    active lane, and gives its result to all lanes, also to those that wait elsewhere; a register with one
+    such definition has no other ones, and no instruction of the PTX writes it.  `width`, `signed`, `shared`,
+    `held`, `ptx` and `result` as in `isa.Instr`.
     """
 
     op: Op
@@ -101,6 +102,7 @@ class Operation:
     signed: bool = False
     shared: bool = False
     held: bool = False
+    volatile: bool = False
     once: bool = False
     spill: bool = False
     ptx: tuple[int, ...] = ()

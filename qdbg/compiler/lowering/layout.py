@@ -11,15 +11,20 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from qdbg.compiler.lowering.ir import Block, Blocks, Jump, LoweringError, predecessors, renumbered
+from qdbg.compiler.lowering.spin import late_ends, observed
 from qdbg.compiler.ptx.cfg_graph import immediate_dominators, loop_order, reachable
 
 
 @dataclass(frozen=True, slots=True)
 class Loop:
-    """The blocks `header` to `end`; `end` goes back."""
+    """The blocks `header` to `end`, from which lanes go back to the header.
+
+    late: others get a turn before a new round, see `spin`, and `end` lies behind the loop itself.
+    """
 
     header: int
     end: int
+    late: bool = False
 
     def __contains__(self, block: int) -> bool:
         return self.header <= block <= self.end
@@ -39,6 +44,14 @@ class Graph:
         """All loops, headers ascending."""
         ends = {header: max(sources) for header, sources in back_edges(self.blocks).items()}
         return tuple(Loop(header, ends[header]) for header in sorted(ends))
+
+    @cached_property
+    def rounds(self) -> tuple[Loop, ...]:
+        """The loops, each up to where the machine looks for lanes that want another round of it."""
+        late = late_ends(self.blocks, {loop.header: loop.end for loop in self.loops})
+        return tuple(
+            Loop(loop.header, late.get(loop.header, loop.end), loop.header in late) for loop in self.loops
+        )
 
     def dominates(self, a: int, b: int) -> bool:
         """Whether every path from the entry to `b` passes `a`."""
@@ -121,11 +134,12 @@ def _order(blocks: Blocks) -> list[int]:
 def _merge(blocks: Blocks) -> list[int]:
     """Append blocks to their only predecessor where that goes nowhere else; the blocks that remain."""
     before = predecessors(blocks)
+    apart = observed(blocks)  # who waits must not keep others from what comes before a meeting
     kept: list[int] = []
     home: dict[int, int] = {}
     for index, block in enumerate(blocks):
         source = home.get(before[index][0], before[index][0]) if len(before[index]) == 1 else index
-        joins = source < index and isinstance(blocks[source].end, Jump) and block.barrier is None
+        joins = source < index and block.barrier is None and not (apart and (block.meets or block.done))
         if joins and blocks[source].end == Jump(index):
             blocks[source].operations += block.operations
             blocks[source].end, blocks[source].done = block.end, block.done

@@ -101,6 +101,7 @@ class Memory(Translation):
                 width=width,
                 signed=kind.signed,
                 shared=shared,
+                volatile=i.has("volatile", "relaxed", "acquire"),
             )
             self.builder.emit(operation)
             assert operation.dst is not None

@@ -39,7 +39,7 @@ class Scope:
     def span(self, frontier: Frontier) -> range:
         """The blocks during which the bits must be kept: to the last that asks, or the end of its loop."""
         last = max(self.ones | self.zeros)
-        for loop in frontier.graph.loops:
+        for loop in frontier.graph.rounds:
             if self.opener < loop.header <= last <= loop.end:
                 last = loop.end
         return range(self.opener, last + 1)

@@ -207,7 +207,9 @@ class _Selector:
 
     def _barrier(self, i: Instruction) -> None:
         """bar.sync for the whole block starts a block of its own: who waits elsewhere is known there."""
-        if i.has("warp"):  # memory is in order, and lanes need not wait to see what others stored
+        if i.has("warp"):  # memory is in order, so that only a loop that waits can tell
+            self.builder.enter(self.builder.reserve())
+            self.builder.blocks[self.builder.current].meets = (i.index,)
             return
         whole = len(i.operands) == 1 and isinstance(i.operands[0], Immediate)
         if not whole or not i.has("sync"):

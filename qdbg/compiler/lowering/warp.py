@@ -65,6 +65,7 @@ class Collective(Translation):
 
     def meet(self, i: Instruction) -> None:
         """Note that lanes execute an instruction together here."""
+        self.builder.enter(self.builder.reserve())
         self.builder.blocks[self.builder.current].meets += (i.index,)
 
     def grouped(self, members: Value, body: Callable[[], object]) -> None:

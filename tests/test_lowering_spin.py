@@ -1,0 +1,146 @@
+"""Loops that wait for other lanes end, whichever lanes these are and wherever the compiler put them."""
+
+from __future__ import annotations
+
+import pytest
+from lowered import Result, same_as_interpreter
+from ptx_runner import kernel
+
+POINTERS = "ld.param.u64 %d1, [lock]; ld.param.u64 %d2, [out]; mov.u32 %r0, %tid.x;"
+#: Read, change and write back what the lock protects: lost updates show.
+CRITICAL = """
+    ld.volatile.global.u32 %r4, [%d2]; ld.volatile.global.u32 %r5, [%d2+4]; mad.lo.u32 %r4, %r4, 3, %r0;
+    add.u32 %r5, %r5, 1; st.volatile.global.u32 [%d2], %r4; st.volatile.global.u32 [%d2+4], %r5;
+"""
+ACQUIRE = "$SPIN: atom.global.cas.b32 %r1, [%d1], 0, 1; setp.ne.u32 %p1, %r1, 0; @%p1 bra $SPIN;"
+RELEASE = "membar.gl; atom.global.exch.b32 %r2, [%d1], 0;"
+#: Who takes the lock: threads of one warp, or the first of each of four warps.
+TAKERS = [
+    (8, "", 8),
+    (32, "and.b32 %r9, %r0, 3; setp.ne.u32 %p9, %r9, 1; @%p9 bra $OUT;", 8),
+    (128, "and.b32 %r9, %r0, 31; setp.ne.u32 %p9, %r9, 0; @%p9 bra $OUT;", 4),
+]
+
+
+def run(body: str, arguments: str, threads: int) -> Result:
+    result = same_as_interpreter(kernel(POINTERS + body, arguments, block=str(threads)))
+    assert result.trap is None
+    return result
+
+
+def count(body: str, threads: int, takers: int) -> None:
+    """Run lanes through a critical section in any order, and check that none got in another's way."""
+    text = kernel(POINTERS + body, "lock = u32[4]; out = u32[4]", block=str(threads))
+    result = same_as_interpreter(text)
+    assert result.trap is None
+    assert result.array("out")[1] == takers
+
+
+@pytest.mark.parametrize(("threads", "choose", "takers"), TAKERS)
+@pytest.mark.parametrize("end", ["", "bar.sync 0;", "bar.warp.sync -1;"])
+def test_a_spin_lock(threads: int, choose: str, takers: int, end: str) -> None:
+    """The lanes that wait for the lock spin in front of the code that gives it back."""
+    count(f"{choose}{ACQUIRE}{CRITICAL}{RELEASE}$OUT: {end} ret;", threads, takers)
+
+
+@pytest.mark.parametrize(("threads", "choose", "takers"), TAKERS)
+def test_a_lock_in_a_loop_of_attempts(threads: int, choose: str, takers: int) -> None:
+    """Who gets the lock works inside the loop and leaves it then."""
+    count(
+        f"""{choose}
+        $TRY: atom.global.cas.b32 %r1, [%d1], 0, 1; setp.ne.u32 %p1, %r1, 0; @%p1 bra $NEXT;
+            {CRITICAL}{RELEASE} mov.u32 %r3, 1; bra $CHECK;
+        $NEXT: mov.u32 %r3, 0;
+        $CHECK: setp.eq.u32 %p2, %r3, 0; @%p2 bra $TRY;
+        $OUT: ret;""",
+        threads, takers,
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(("threads", "choose", "takers"), TAKERS)
+def test_several_rounds_with_the_lock(threads: int, choose: str, takers: int) -> None:
+    count(
+        f"""{choose} mov.u32 %r6, 0;
+        $AGAIN: {ACQUIRE}{CRITICAL}{RELEASE}
+            add.u32 %r6, %r6, 1; setp.lt.u32 %p2, %r6, 3; @%p2 bra $AGAIN;
+        $OUT: bar.sync 0; ret;""",
+        threads, 3 * takers,
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("threads", [4, 12])
+def test_a_ticket_lock_serves_in_order(threads: int) -> None:
+    """Lanes draw tickets in order, so each one's turn tells its number."""
+    result = run(
+        """
+        atom.global.add.u32 %r1, [%d1], 1;
+    $SPIN: ld.acquire.gpu.global.u32 %r2, [%d1+4]; setp.ne.u32 %p1, %r1, %r2; @%p1 bra $SPIN;
+        mul.wide.u32 %d3, %r2, 4; add.s64 %d3, %d2, %d3; ld.volatile.global.u32 %r4, [%d2];
+        add.u32 %r4, %r4, 1; st.volatile.global.u32 [%d2], %r4; st.global.u32 [%d3+4], %r0;
+        add.u32 %r2, %r2, 1; st.release.gpu.global.u32 [%d1+4], %r2; ret;
+        """,
+        f"lock = u32[2]; out = u32[{threads + 1}]", threads,
+    )  # fmt: skip
+    assert result.array("out").tolist() == [threads, *range(threads)]
+
+
+FLAG = """
+    setp.{test}.u32 %p1, %r9, 0; @%p1 bra $SENDER;
+    $SPIN: ld.volatile.global.u32 %r1, [%d1]; setp.eq.u32 %p2, %r1, 0; @%p2 bra $SPIN;
+        mul.wide.u32 %d3, %r0, 4; add.s64 %d3, %d2, %d3; ld.global.u32 %r2, [%d1+4];
+        st.global.u32 [%d3], %r2; bra $OUT;
+    $SENDER: st.global.u32 [%d1+4], 77; membar.gl; st.volatile.global.u32 [%d1], 1;
+    $OUT: ret;
+"""
+
+
+@pytest.mark.parametrize("threads", [2, 40, 64])
+@pytest.mark.parametrize("test", ["eq", "ne"])
+def test_a_flag_of_another_warp(test: str, threads: int) -> None:
+    """Some wait for a flag and read what was sent, whether they come before the sender or after it."""
+    pick = "and.b32 %r9, %r0, 1;" if threads == 2 else "shr.u32 %r9, %r0, 5;"
+    result = run(pick + FLAG.format(test=test), f"lock = u32[2]; out = u32[{threads}]", threads)
+    half = 1 if threads == 2 else 32
+    sent = [0 if (thread >= half) == (test == "ne") else 77 for thread in range(threads)]
+    assert result.array("out").tolist() == sent
+
+
+def test_ping_pong() -> None:
+    """Two roles with loops of their own, which take turns a hundred times in all."""
+
+    def role(name: str, mine: int) -> str:
+        return f"""
+        ${name}: mov.u32 %r6, 0;
+        ${name}NEXT:
+        ${name}SPIN: ld.volatile.global.u32 %r1, [%d1]; setp.ne.u32 %p1, %r1, {mine}; @%p1 bra ${name}SPIN;
+            ld.volatile.global.u32 %r2, [%d2]; mad.lo.u32 %r2, %r2, 3, {mine + 1};
+            st.volatile.global.u32 [%d2], %r2; membar.gl; st.volatile.global.u32 [%d1], {1 - mine};
+            add.u32 %r6, %r6, 1; setp.lt.u32 %p2, %r6, 50; @%p2 bra ${name}NEXT;
+            bra $OUT;
+        """
+
+    result = run(
+        f"setp.ne.u32 %p3, %r0, 0; @%p3 bra $B; {role('A', 0)}{role('B', 1)} $OUT: ret;",
+        "lock = u32[1]; out = u32[1]", 2,
+    )  # fmt: skip
+    want = 0
+    for turn in range(100):
+        want = (want * 3 + turn % 2 + 1) % (1 << 32)
+    assert result.array("out").tolist() == [want]
+
+
+def test_a_spin_barrier_of_a_grid_of_warps() -> None:
+    """Warps meet at a counter of their own; afterwards each reads what another one wrote before."""
+    result = run(
+        """
+        mul.wide.u32 %d3, %r0, 4; add.s64 %d3, %d2, %d3; st.volatile.global.u32 [%d3], %r0;
+        and.b32 %r9, %r0, 31; setp.ne.u32 %p9, %r9, 31; @%p9 bra $ARRIVED;
+        membar.gl; atom.global.add.u32 %r1, [%d1], 1;
+    $ARRIVED:
+    $SPIN: ld.volatile.global.u32 %r2, [%d1]; setp.ne.u32 %p1, %r2, 4; @%p1 bra $SPIN;
+        xor.b32 %r3, %r0, 96; mul.wide.u32 %d4, %r3, 4; add.s64 %d4, %d2, %d4;
+        ld.volatile.global.u32 %r4, [%d4]; st.global.u32 [%d3+512], %r4; ret;
+        """,
+        "lock = u32[1]; out = u32[256]", 128,
+    )  # fmt: skip
+    assert result.array("out").tolist() == [*range(128), *(thread ^ 96 for thread in range(128))]
