@@ -7,6 +7,7 @@ The program depends on code and geometry only, never on parameter values or data
 
 from __future__ import annotations
 
+from qdbg.compiler.lowering.accumulate import accumulate_loads
 from qdbg.compiler.lowering.assemble import assemble
 from qdbg.compiler.lowering.barriers import traps_first
 from qdbg.compiler.lowering.bounds import use_bounds
@@ -139,4 +140,5 @@ def optimised(blocks: Blocks) -> Blocks:
         for improve in (propagate_copies, use_bounds, fold_definitions, remove_dead, merge_inductions):
             improve(blocks)
             blocks = arrange(blocks)
+    accumulate_loads(blocks)
     return blocks

@@ -1,13 +1,15 @@
 """Placement: redundant jumps go, lines of 16 fill up, patterns meet the hardware's rules, targets resolve.
 
 Control cannot fall through the end of a line, so a jump stands there unless a branch does already.  A loop
-that fits a line is moved into one, which saves that jump in every round, unless the program gets too long.
+that fits a line is moved into one, which saves that jump in every round, and so is what lies between two
+jumps, unless the program gets too long.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
+from itertools import pairwise
 
 from qdbg.compiler.lowering.emit import Code, Item, Label
 from qdbg.compiler.lowering.ir import LoweringError
@@ -26,8 +28,8 @@ def assemble(code: Code, loops: Iterable[tuple[Label, Label]], size: int) -> tup
     Raises LoweringError if it has more than `size` instructions.
     """
     _drop_jumps(code)
-    spans = [(code.labels[a], code.labels[b]) for a, b in loops if a in code.labels and b in code.labels]
-    placed, labels = _place(code, spans)
+    rounds = [(code.labels[a], code.labels[b]) for a, b in loops if a in code.labels and b in code.labels]
+    placed, labels = _place(code, [*rounds, *_runs(code)])
     if len(placed) > size:
         placed, labels = _place(code, [])
     if len(placed) > size:
@@ -62,6 +64,12 @@ def _drop_jumps(code: Code) -> None:
                 code.labels = labels = {k: v - (v > at) for k, v in labels.items()}
                 removed = True
                 break
+
+
+def _runs(code: Code) -> Iterator[tuple[int, int]]:
+    """What control enters by a jump and leaves by one: on a line of its own it needs no jump in between."""
+    ends = [at for at, item in enumerate(code.items) if item.instr.op in _FINAL]
+    return pairwise(at + 1 for at in ends)
 
 
 def _place(code: Code, loops: list[tuple[int, int]]) -> tuple[list[Item], dict[Label, int]]:

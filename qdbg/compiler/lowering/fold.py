@@ -14,7 +14,7 @@ from qdbg.compiler.machine.isa import Cond, Op
 Facts = dict[str, Value]
 _NOT_EQUAL = Cond.LT | Cond.GT
 #: Operations with a result that do more than compute it: they may trap.
-_EFFECTS = (Op.LD, Op.HOLD)
+_EFFECTS = (Op.LD, Op.LDA, Op.HOLD)
 
 
 def fold_definitions(blocks: Blocks) -> None:
