@@ -108,6 +108,8 @@ def spread(
     finally:
         for worker in workers.values():
             worker.process.kill()
+        for worker in workers.values():
+            worker.process.join()
 
 
 def _start(open_tools: Callable[[], Any], work: Callable[..., Any]) -> tuple[Connection, SpawnProcess]:
