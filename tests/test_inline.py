@@ -13,9 +13,11 @@ from qdbg.compiler.machine.config import NANO
 from qdbg.compiler.ptx.inline import inlined
 from qdbg.compiler.ptx.ir import Function
 from qdbg.compiler.source import load_module
+from qdbg.runtime.emulator import Emulator
 from qdbg.runtime.interpreter import Interpreter
 from qdbg.runtime.launch import bind, launch_for
-from qdbg.runtime.launcher import bind_for
+from qdbg.runtime.launcher import Prepared, bind_for
+from qdbg.runtime.session import Session
 
 #: Thread index in %r0, the thread's element of `out` at %d1.
 START = "mov.u32 %r0, %tid.x; ld.param.u64 %d1, [out]; mad.wide.u32 %d1, %r0, 4, %d1;\n"
@@ -274,6 +276,27 @@ def test_functions_of_the_library(call: str, trap: str | None) -> None:
     else:
         lane = 3 if "@" in call else 0
         assert found.trap == f"<trap lane {lane}: {trap}>"
+
+
+def test_a_breakpoint_in_a_function_stops_at_every_call() -> None:
+    body = "call (%r1), affine, (%r0, 7);\ncall (%r2), affine, (%r1, %r0);\nst.global.u32 [%d1], %r2; ret;"
+    loaded = source(text(AFFINE, body))
+    bound = bind_for(NANO, loaded, launch_for(loaded))
+    image = Prepared(loaded, bound, NANO).image
+    session = Session(
+        loaded, bound, image.program, Emulator(NANO), Interpreter(loaded.ptx, bound), image.vocabulary, NANO,
+        image.ids,
+    )  # fmt: skip
+    session.start()
+    line = next(n for n, written in enumerate(loaded.ptx.lines, 1) if "st.param.b32 [r], %r3" in written)
+    session.toggle_breakpoint(line)
+    stops = []
+    while not session.ended:
+        session.proceed()
+        stops.append(session.status)
+    assert stops[:2] == ["breakpoint 1, hit 1", "breakpoint 1, hit 2"]
+    assert len(stops) == 3
+    assert session.mismatch is None
 
 
 CUDA = """

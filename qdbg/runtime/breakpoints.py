@@ -2,6 +2,7 @@
 
 A line that costs no pass (its instruction was folded, or nothing is left of it) is reached when the
 warp's next machine instruction at or behind it is about to start: that instruction does its work.
+A line of a device function is reached in every expansion of it.
 """
 
 from __future__ import annotations
@@ -20,11 +21,11 @@ class BreakpointError(Exception):
 
 @dataclass(frozen=True)
 class Breakpoint:
-    """`line` is the PTX line of the instruction `index` where it stops; `cuda_line` where set by one."""
+    """`line` is the PTX line of the instructions `indices` where it stops; `cuda_line` where set by one."""
 
     number: int
     line: int
-    index: int
+    indices: tuple[int, ...]
     cuda_line: int | None = None
     hits: int = 0
 
@@ -35,7 +36,7 @@ class Breakpoints:
     def __init__(self, kernel: Function, cuda_line: Callable[[Instruction], int | None]):
         """cuda_line: the line of the user's own CUDA file that an instruction comes from."""
         self._kernel, self._cuda_line = kernel, cuda_line
-        self._all: dict[int, Breakpoint] = {}
+        self._all: dict[int, Breakpoint] = {}  # by number
         self._number = 0
 
     def all(self) -> tuple[Breakpoint, ...]:
@@ -44,21 +45,21 @@ class Breakpoints:
 
     def toggle(self, line: int) -> Breakpoint | None:
         """Set a breakpoint at the first instruction at or behind a PTX line, or remove the one there."""
-        for instruction in self._kernel.body:
-            if instruction.line >= line:
-                return self._toggle(instruction.index, None)
-        raise BreakpointError(f"line {line} is behind the last instruction of {self._kernel.name}")
+        lines = [i.line for i in self._kernel.body if i.line >= line]
+        if not lines:
+            raise BreakpointError(f"line {line} is behind the last instruction of {self._kernel.name}")
+        return self._toggle(min(lines), None)
 
     def toggle_cuda(self, line: int) -> Breakpoint | None:
         """The same for a CUDA line: its first instruction (or that of the next line with code)."""
-        places = [(self._cuda_line(i), i.index) for i in self._kernel.body]
-        candidates = [(at, index) for at, index in places if at is not None and at >= line]
+        places = [(self._cuda_line(i), i.index, i.line) for i in self._kernel.body]
+        candidates = [(at, index, ptx) for at, index, ptx in places if at is not None and at >= line]
         if not candidates:
             raise BreakpointError(
                 f"no instruction of {self._kernel.name} comes from CUDA line {line} or later"
             )
-        cuda_line, index = min(candidates)
-        return self._toggle(index, cuda_line)
+        cuda_line, _, ptx_line = min(candidates)
+        return self._toggle(ptx_line, cuda_line)
 
     def clear(self) -> None:
         """Remove every breakpoint."""
@@ -66,25 +67,31 @@ class Breakpoints:
 
     def has(self, index: int) -> bool:
         """Whether there is one on a PTX instruction."""
-        return index in self._all
+        return self._at(index) is not None
 
     def hit(self, index: int) -> Breakpoint | None:
         """The breakpoint on a PTX instruction, with one more hit; None if there is none."""
-        found = self._all.get(index)
+        found = self._at(index)
         if found is not None:
-            self._all[index] = found = replace(found, hits=found.hits + 1)
+            self._all[found.number] = found = replace(found, hits=found.hits + 1)
         return found
 
     def withdraw(self, number: int) -> None:
         """Take a hit of a breakpoint back; it may be gone."""
-        for index, found in self._all.items():
-            if found.number == number:
-                self._all[index] = replace(found, hits=found.hits - 1)
+        if (found := self._all.get(number)) is not None:
+            self._all[number] = replace(found, hits=found.hits - 1)
 
-    def _toggle(self, index: int, cuda_line: int | None) -> Breakpoint | None:
-        if self._all.pop(index, None):
+    def _at(self, index: int) -> Breakpoint | None:
+        return next((b for b in tuple(self._all.values()) if index in b.indices), None)
+
+    def _toggle(self, line: int, cuda_line: int | None) -> Breakpoint | None:
+        """A breakpoint on the first instruction of a PTX line, in every expansion."""
+        body = self._kernel.body
+        before = (0, *(i.line for i in body))
+        indices = tuple(i.index for i in body if i.line == line != before[i.index])
+        if (there := self._at(indices[0])) is not None:
+            del self._all[there.number]
             return None
         self._number += 1
-        made = Breakpoint(self._number, self._kernel.body[index].line, index, cuda_line)
-        self._all[index] = made
+        made = self._all[self._number] = Breakpoint(self._number, line, indices, cuda_line)
         return made

@@ -130,7 +130,7 @@ class Session(Execution):
         probe = Breakpoints(self.kernel, self.source.cuda_line)
         target = probe.toggle_cuda(line) if cuda else probe.toggle(line)
         assert target is not None
-        return self._go(lambda: self._run_to(control, frozenset({target.index})))
+        return self._go(lambda: self._run_to(control, frozenset(target.indices)))
 
     def finish_block(self, control: Control = ALONE) -> str:
         """Run to the end of the block."""
