@@ -50,12 +50,12 @@ class Correspondence:
             and kernel.body[a].guard is not None
             and kernel.body[a].opcode != "bra"
         )
-        #: Anchor -> accesses to memory that its machine instructions do on the side.  These are free, but not
-        #: at any time: lanes must not run ahead through them before the machine is there.
-        self.accesses: dict[int, frozenset[int]] = {}
+        #: Accesses to memory that a machine instruction does on the side, each with the anchor of that.  They
+        #: are free, but not at any time: lanes run ahead through them only towards work that is done.
+        self.accesses: dict[int, int] = {}
         for i, a in anchored:
-            found = {n for n in i.ptx if n not in self.anchors and _accesses(kernel.body[n])}
-            self.accesses[a] = self.accesses.get(a, frozenset()) | found
+            found = (n for n in i.ptx if n not in self.anchors and _accesses(kernel.body[n]))
+            self.accesses.update(dict.fromkeys(found, a))
         #: 1-based PTX lines of the instructions that cost no pass of their own.
         self.free_lines = frozenset(i.line for i in kernel.body if i.index not in self.anchors)
         self._last = [self._is_last(pc) for pc in range(len(program.code))]
@@ -90,9 +90,7 @@ class Correspondence:
 
     def trapping(self, pc: int) -> int | None:
         """The PTX instruction that traps where `pc` does: of a sum with a word in memory it is the load."""
-        anchor = self.anchor[pc]
-        accesses = self.accesses.get(anchor, frozenset()) if anchor is not None else frozenset()
-        return max(accesses.intersection(self._program.code[pc].ptx), default=anchor)
+        return max(self.accesses.keys() & self._program.code[pc].ptx, default=self.anchor[pc])
 
     def path(self, index: int, anchor: int) -> tuple[int, ...]:
         """The PTX instructions from `index` up to and including `anchor`; only free ones lie between.

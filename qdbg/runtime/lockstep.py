@@ -37,6 +37,8 @@ class Lockstep(Walk):
         self.mismatch: Mismatch | None = None
         self._results: dict[str, dict[int, tuple[int, int]]] = {}  #: at hand: lane -> (value, pass)
         self._number = 0  # the pass that is being followed
+        #: A trap that the machine has yet to come to: it does the access later, on the side of other work.
+        self._due: Fault | None = None
         #: The branching instruction that the machine is in: anchor, its lanes so far, all of it uniform.
         self._open: tuple[int, Mask, bool] | None = None
 
@@ -62,7 +64,7 @@ class Lockstep(Walk):
                 self._gather(anchor, there, uniform)
             elif completes:
                 there = self._work(anchor, lanes, uniform)
-            elif uniform and self.mismatch is None:
+            elif uniform and not self._blind:
                 there = self._here(anchor, lanes)
         if self._open is not None and self.map.leaves(self._open[0], following):
             anchor, lanes, uniform = self._open
@@ -72,7 +74,7 @@ class Lockstep(Walk):
 
     def enter(self, block: Block, number: int) -> None:
         """The machine is about to run this block."""
-        if self.mismatch is not None or block == self.block:
+        if self._blind or block == self.block:
             return
         self._number = number
         self._leave()
@@ -95,6 +97,8 @@ class Lockstep(Walk):
             return
         if self.map.barrier(anchor):
             return
+        if self._due is not None and self.threads.number(self._due) == lane:
+            return
         uniform = trace.program.code[pc].uniform
         said = reason.name.lower().replace("_", " ")
         try:
@@ -103,12 +107,16 @@ class Lockstep(Walk):
                 self._execute(anchor, there)
                 self._report(lane, anchor, "trap", "no trap", said)
         except Fault as fault:
-            if self.threads.number(fault) != lane and not uniform:
+            # Which access traps first is not defined where lanes trap at different ones.
+            same = self.map.trapping(pc) == self._place(fault)
+            if same and self.threads.number(fault) != lane and not uniform:
                 self._report(lane, anchor, "trap", f"thread {fault.thread}: {fault.reason}", said)
 
     def end(self, number: int, state: MachineState) -> None:
         """The launch is over: every lane must be through, and all of memory agree."""
         self._number = number
+        if self._due is not None:
+            self._unexpected(self._due, self._place(self._due))
         if self.mismatch is None:
             self._leave()
         if self.mismatch is not None:
@@ -143,11 +151,11 @@ class Lockstep(Walk):
     def snapshot(self) -> Any:
         """An opaque copy."""
         results = {name: dict(values) for name, values in self._results.items()}
-        return super().snapshot(), self.completed, self.mismatch, results, self._open
+        return super().snapshot(), self.completed, self.mismatch, results, self._open, self._due
 
     def restore(self, snapshot: Any) -> None:
         """Return to a snapshot, which stays valid."""
-        walk, self.completed, self.mismatch, results, self._open = snapshot
+        walk, self.completed, self.mismatch, results, self._open, self._due = snapshot
         self._results = {name: dict(values) for name, values in results.items()}
         super().restore(walk)
 
@@ -172,7 +180,9 @@ class Lockstep(Walk):
         """The machine is done with `anchor`: so must the interpreter be; the lanes whose work it was."""
         self.completed += 1
         results, self._results = self._results, {}
-        if self.mismatch is not None:
+        if self._due is not None and self.map.accesses[self._place(self._due)] == anchor:
+            self._unexpected(self._due, anchor)
+        if self._blind:
             return self._pad(lanes)
         there = self._advance(anchor, lanes, uniform)
         for register, values in results.items():
@@ -183,7 +193,7 @@ class Lockstep(Walk):
         """The machine decided which lanes run `anchor`; those whose guard is false have passed it."""
         if completes:
             self._results = {}
-        if self.mismatch is not None:
+        if self._blind:
             self.completed += completes
             return
         try:
@@ -247,8 +257,20 @@ class Lockstep(Walk):
                 self._report(lane, anchor, register, show(expected & mask, type_), show(got & mask, type_))
                 return
 
+    @property
+    def _blind(self) -> bool:
+        """The interpreter cannot follow any more."""
+        return self.mismatch is not None or self._due is not None
+
+    def _place(self, fault: Fault) -> int:
+        """The PTX instruction that faulted: no lane has moved on from it."""
+        return int(self.threads.pc[self.threads.number(fault)])
+
     def _unexpected(self, fault: Fault, anchor: int) -> None:
-        """The interpreter faulted where the machine did not."""
+        """The interpreter faulted where the machine did not; or did not yet, which is due then."""
+        if self._due is None and self.map.accesses.get(self._place(fault), anchor) != anchor:
+            self._due = fault
+            return
         lane = self.threads.number(fault)
         self._report(lane, anchor, "trap", f"thread {fault.thread}: {fault.reason}", "no trap")
 

@@ -33,8 +33,9 @@ class Walk:
         self.bound = bound
         self.interpreter = interpreter
         self.threads = Threads(interpreter)
-        costly = correspondence.anchors.union(*correspondence.accesses.values())
-        self._costly = np.array(sorted(costly), np.int64)
+        #: Where lanes stop that are led to work, and where those stop that only run ahead.
+        self._work_places = np.array(sorted(correspondence.anchors), np.int64)
+        self._stops = np.union1d(self._work_places, np.array(list(correspondence.accesses), np.int64))
         self.known: dict[str, Mask] = self._nothing_known()
         # Lanes without which a barrier completed: bool [2, lanes], of the block and of the warp.
         self._missed = np.zeros((2, len(self.threads)), np.bool_)
@@ -127,12 +128,12 @@ class Walk:
     def _arrive(self, anchor: int, lanes: Mask, uniform: bool) -> Mask:
         """Let lanes run ahead until they stand at work; those whose work `anchor` is."""
         there = self.threads.live if uniform else self._pad(lanes)
-        self._catch_up(there, anchor)
+        self._catch_up(there, led=True)
         for _ in range(len(self.kernel.body)):
             if not (there & self.threads.stuck).any() or (uniform and self._at(anchor).any()):
                 break
             self._go_on_without()
-            self._catch_up(there, anchor)
+            self._catch_up(there, led=True)
         return self._at(anchor) if uniform else there
 
     def _complete(self, lanes: Mask) -> None:
@@ -152,21 +153,20 @@ class Walk:
         at: Mask = self.threads.runnable & (self.threads.pc == index)
         return at
 
-    def _catch_up(self, lanes: Mask, anchor: int | None = None) -> None:
+    def _catch_up(self, lanes: Mask, led: bool = False) -> None:
         """Execute what costs nothing until each of the lanes stands at work or waits.
 
-        anchor: the work that the machine has done for these lanes just now, if it has.
+        led: the machine has done work for these lanes just now, so that no access before it is too early.
         """
-        self._run_ahead(lanes, anchor)
+        self._run_ahead(lanes, led)
         if (lanes & self.threads.stuck).any():
             self._run_ahead(self.threads.live)  # the others may be all that the barrier waits for
 
-    def _run_ahead(self, lanes: Mask, anchor: int | None = None) -> None:
-        accesses = self.map.accesses.get(anchor, frozenset()) if anchor is not None else frozenset()
-        costly = np.setdiff1d(self._costly, list(accesses)) if accesses else self._costly
+    def _run_ahead(self, lanes: Mask, led: bool = False) -> None:
+        stops = self._work_places if led else self._stops
         for _ in range(2 * len(self.kernel.body) * len(lanes)):
             pcs = self.threads.pc
-            ahead = lanes & self.threads.runnable & (~np.isin(pcs, costly) | self._passing(pcs))
+            ahead = lanes & self.threads.runnable & (~np.isin(pcs, stops) | self._passing(pcs))
             if not ahead.any():
                 return
             index = int(pcs[ahead].min())
