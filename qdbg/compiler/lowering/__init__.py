@@ -31,7 +31,7 @@ from qdbg.compiler.ptx.ir import Function, Module
 __all__ = ["SUPPORTED", "Geometry", "LoweringError", "lower"]
 
 #: The families of `ptx.families` whose instructions are all lowered; of others some are.
-SUPPORTED = frozenset("ACDEHJL")
+SUPPORTED = frozenset("ACDEHJKLMN")
 
 
 def lower(module: Module, kernel: Function, geometry: Geometry, config: MachineConfig = NANO) -> Program:
