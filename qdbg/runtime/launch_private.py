@@ -2,9 +2,10 @@
 
     shared memory | parameters | window of thread 0 | window of thread 1 | ... | scratch
 
-Each piece starts at a multiple of 16 and is followed by at least one unallocated word, as the arrays are
-(`launch_memory`).  A window holds the kernel's frame of local memory.  The addresses are those of generic
-pointers into parameters and local memory (PTX ISA 6.4.1), whether or not a machine puts anything there.
+Each piece starts at a multiple of 16, a window at one of what its variables ask for, and is followed by at
+least one unallocated word, as the arrays are (`launch_memory`).  A window holds the kernel's frame of local
+memory.  The addresses are those of generic pointers into parameters and local memory (PTX ISA 6.4.1),
+whether or not a machine puts anything there.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from qdbg.runtime.launch_memory import round_up
 
 _ALIGN = 16
 _GAP = 4
+_BARRIERS = 16
 
 
 @dataclass(frozen=True)
@@ -28,7 +30,7 @@ class PrivateMemory:
     parameters: address of the parameter space; addressed: whether the kernel takes the address of a
     parameter, so that they must lie there; frame: local variable -> offset in a window, of which
     `frame_bytes` are used; local: address of the first window; stride: bytes from one to the next; threads:
-    how many windows there are; scratch_bytes: what reductions of a warp need.
+    how many windows there are; scratch_bytes: what reductions of a warp and barriers that count need.
     """
 
     parameters: int
@@ -50,7 +52,7 @@ class PrivateMemory:
 
     @property
     def scratch(self) -> int:
-        """Address of the memory that reductions of a warp work in."""
+        """Address of the memory that reductions of a warp and barriers work in."""
         if self.frame_bytes:
             return self.local + self.threads * self.stride
         return self.local if self.addressed else self.parameters
@@ -65,10 +67,11 @@ class PrivateMemory:
 
 def private_memory(bound: BoundLaunch) -> PrivateMemory:
     """The private memory of a launch."""
-    frame, size = frame_offsets(framed_variables(bound.kernel))
-    reduces = any(i.opcode == "redux" for i in bound.kernel.body)
+    framed = framed_variables(bound.kernel)
+    frame, size = frame_offsets(framed)
+    align = max([_ALIGN, *(variable.align for variable in framed)])
     parameters = round_up(bound.memory_end + _GAP, _ALIGN)
-    local = round_up(parameters + len(bound.parameters) + _GAP, _ALIGN)
+    local = round_up(parameters + len(bound.parameters) + _GAP, align)
     symbols = {o.name for i in bound.kernel.body for o in i.operands if isinstance(o, Symbol)}
     return PrivateMemory(
         parameters,
@@ -76,10 +79,21 @@ def private_memory(bound: BoundLaunch) -> PrivateMemory:
         frame=frame,
         frame_bytes=round_up(size, 4),
         local=local,
-        stride=round_up(size + _GAP, _ALIGN),
+        stride=round_up(size + _GAP, align),
         threads=bound.threads,
-        scratch_bytes=4 * -(-bound.threads // WARP) if reduces else 0,
+        scratch_bytes=_scratch_bytes(bound),
     )
+
+
+def _scratch_bytes(bound: BoundLaunch) -> int:
+    """A word for each warp that reduces, then the counter of each barrier that counts threads."""
+    counts = [
+        i for i in bound.kernel.body
+        if i.opcode in ("bar", "barrier") and len(i.operands) == 2 and i.has("sync", "arrive")
+    ]  # fmt: skip
+    if not counts and all(i.opcode != "redux" for i in bound.kernel.body):
+        return 0
+    return 4 * -(-bound.threads // WARP) + (4 * _BARRIERS if counts else 0)
 
 
 def framed_variables(function: Function) -> list[Variable]:

@@ -239,6 +239,6 @@ class Emitter:
 
         def stuck() -> None:
             self._label(trap)
-            self._put(Instr(Op.TRAP, immediate=int(Trap.USER), pattern=elsewhere, ptx=(ptx,)))
+            self._put(Instr(Op.TRAP, immediate=int(Trap.BARRIER), pattern=elsewhere, ptx=(ptx,)))
 
         self._late.append(stuck)

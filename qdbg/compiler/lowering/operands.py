@@ -43,6 +43,7 @@ class Operands:
             self.parameter_offsets[parameter.name] = start
             end = start + parameter.size
         self.constants = self._constants()
+        self.arrives = any(i.opcode in ("bar", "barrier") and i.has("arrive") for i in kernel.body)
 
     def _constants(self) -> dict[str, int]:
         """The bits of registers that hold one known value wherever they hold any: only a mov writes them."""

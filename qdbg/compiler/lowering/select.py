@@ -24,10 +24,11 @@ from qdbg.compiler.lowering.moves import Moves
 from qdbg.compiler.lowering.operands import BLOCK_INDEX, Operands
 from qdbg.compiler.lowering.permute import Permute
 from qdbg.compiler.lowering.shuffle import Shuffle
+from qdbg.compiler.lowering.synchronise import Synchronise
 from qdbg.compiler.lowering.types import Unsupported
 from qdbg.compiler.lowering.warp import Warp
 from qdbg.compiler.machine.isa import Cond, Op, Trap
-from qdbg.compiler.ptx.ir import Function, Guard, Immediate, Instruction, Label, Module, PtxError
+from qdbg.compiler.ptx.ir import Function, Guard, Instruction, Label, Module, PtxError
 
 #: Instructions that the lanes of a warp execute together.
 COLLECTIVES = ("activemask", "match", "redux", "shfl", "vote")
@@ -53,7 +54,7 @@ class _Selector:
         for family in (Addresses, Arithmetic, Bits, Division, Moves, Permute):
             self.values |= family(self.builder, self.operands).selectors
         self.collectives: dict[str, Callable[[Instruction], None]] = {}
-        for collective in (Atomics, Shuffle, Warp):
+        for collective in (Atomics, Shuffle, Synchronise, Warp):
             self.collectives |= collective(self.builder, self.operands, together).selectors
         self.memory = Memory(self.builder, self.operands)
         self.long_division = LongDivision(self.builder, self.operands)
@@ -177,8 +178,6 @@ class _Selector:
                 trap = remaining_call(self.module, self.kernel, i)
                 if trap is not None:
                     self._stop(trap)
-            case "bar" | "barrier":
-                self._barrier(i)
             case opcode if opcode in _NOTHING:
                 pass
             case _:
@@ -204,15 +203,3 @@ class _Selector:
         other = self.builder.reserve()
         self.builder.close(self._branch(i.guard, target, other))
         return self.builder.enter(other)
-
-    def _barrier(self, i: Instruction) -> None:
-        """bar.sync for the whole block starts a block of its own: who waits elsewhere is known there."""
-        if i.has("warp"):  # memory is in order, so that only a loop that waits can tell
-            self.builder.enter(self.builder.reserve())
-            self.builder.blocks[self.builder.current].meets = (i.index,)
-            return
-        whole = len(i.operands) == 1 and isinstance(i.operands[0], Immediate)
-        if not whole or not i.has("sync"):
-            raise Unsupported
-        self.builder.enter(self.builder.reserve())
-        self.builder.blocks[self.builder.current].barrier = i.index
