@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from qdbg.compiler.lowering.ir import Blocks, Branch, Jump, Operation, registers
+from qdbg.compiler.lowering.ir import Blocks, Branch, Jump, Operation, Value, registers
 from qdbg.compiler.machine.isa import Op
 from qdbg.compiler.ptx.cfg_graph import reachable
 
@@ -65,9 +65,10 @@ def _cycles(blocks: Blocks, header: int, end: int) -> Iterator[list[int]]:
 
 
 def _waits(blocks: Blocks, members: Sequence[int]) -> bool:
-    """Whether leaving a cycle depends on what its lanes observe.
+    """Whether leaving a cycle depends on what its lanes observe, in a place that is not itself observed.
 
-    Where a value depends on the way that lanes took to it, so it does on the branches in front of it.
+    (Who follows pointers moves on by itself.)  Where a value depends on the way that lanes took to it, so it
+    does on the branches in front of it.
     """
     branches = {n: end for n in members if isinstance(end := blocks[n].end, Branch)}
     leaving = [n for n in branches if not set(blocks[n].outcomes) <= set(members)]
@@ -76,26 +77,28 @@ def _waits(blocks: Blocks, members: Sequence[int]) -> bool:
         for operation in blocks[node].operations:
             if operation.dst is not None:
                 definitions.setdefault(operation.dst, []).append((node, operation))
-    wanted: list[str] = []
-    seen: set[str] = set()
-    steering = set(leaving)
 
-    def want(values: Iterable[object]) -> None:
-        for value in values:
-            if isinstance(value, str) and value not in seen:
-                seen.add(value)
-                wanted.append(value)
+    def behind(values: Iterable[Value], ways: bool) -> Iterator[Operation]:
+        """The operations of the cycle that values depend on, and what their ways depend on."""
+        wanted = list(registers(tuple(values)))
+        seen: set[str] = set()
+        steering = set(leaving)
+        while wanted:
+            register = wanted.pop()
+            if register in seen:
+                continue
+            seen.add(register)
+            found = definitions.get(register, [])
+            for node, operation in found:
+                yield operation
+                wanted += registers(operation.sources)
+                if ways and (len(found) > 1 or operation.once):
+                    for before in [n for n in branches if n < node and n not in steering]:
+                        steering.add(before)
+                        wanted += registers(blocks[before].reads_at_end())
 
-    for node in leaving:
-        want(blocks[node].reads_at_end())
-    while wanted:
-        register = wanted.pop()
-        for node, operation in definitions.get(register, ()):
-            if _observes(operation):
-                return True
-            want(registers(operation.sources))
-            if len(definitions[register]) > 1 or operation.once:
-                for before in [n for n in branches if n < node and n not in steering]:
-                    steering.add(before)
-                    want(blocks[before].reads_at_end())
-    return False
+    conditions = [value for node in leaving for value in blocks[node].reads_at_end()]
+    return any(
+        _observes(operation) and not any(map(_observes, behind((operation.a, operation.c), ways=False)))
+        for operation in behind(conditions, ways=True)
+    )
