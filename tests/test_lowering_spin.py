@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from lowered import Result, same_as_interpreter
-from ptx_runner import kernel
+from lowered import Result, emulate, same_as_interpreter
+from ptx_runner import THREAD_ELEMENT, kernel
 
 POINTERS = "ld.param.u64 %d1, [lock]; ld.param.u64 %d2, [out]; mov.u32 %r0, %tid.x;"
 #: Read, change and write back what the lock protects: lost updates show.
@@ -144,3 +144,17 @@ def test_a_spin_barrier_of_a_grid_of_warps() -> None:
         "lock = u32[1]; out = u32[256]", 128,
     )  # fmt: skip
     assert result.array("out").tolist() == [*range(128), *(thread ^ 96 for thread in range(128))]
+
+
+def test_a_loop_in_front_of_one_that_waits_ends_before_the_barrier_behind_it() -> None:
+    """Lanes of the first loop do not wait for each other, however many rounds each of them goes."""
+    body = """
+        mov.u32 %r4, %r1;
+        $MORE: add.u32 %r1, %r1, 10; add.s32 %r4, %r4, -1; setp.gt.s32 %p1, %r4, 0; @%p1 bra $MORE;
+        bar.sync 0; setp.ge.u32 %p2, %r0, 32; @%p2 bra $END; bar.sync 1, 32;
+        $END: st.global.u32 [%d2], %r1; ret;
+    """
+    values = [n % 4 for n in range(64)]
+    found = emulate(kernel(THREAD_ELEMENT + body, f"a = u32{values}", block="64"))
+    assert found.trap is None
+    assert found.array("a").tolist() == [n + 10 * max(n, 1) for n in values]

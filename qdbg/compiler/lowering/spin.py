@@ -27,7 +27,7 @@ def late_ends(blocks: Blocks, loops: Mapping[int, int]) -> dict[int, int]:
         if any(_waits(blocks, members) for members in _cycles(blocks, header, end)):
             late = _next_meeting(blocks, end) - 1
             for outer, outer_end in loops.items():
-                if outer <= header and outer_end <= late:
+                if outer <= header <= outer_end <= late:
                     found[outer] = max(found.get(outer, 0), late)
     return found
 
