@@ -79,3 +79,9 @@ def test_lanes_that_exchange_values(case: Case) -> None:
 @given(programs(max_block=64, size=18, depth=2, also=FEATURES))
 def test_programs_of_everything(case: Case) -> None:
     agree(case, NANO)
+
+
+@settings(quick, max_examples=30)
+@given(programs(max_block=128, size=10, depth=2, also=("barriers",)))
+def test_barriers_that_count(case: Case) -> None:
+    agree(case, NANO)

@@ -25,8 +25,11 @@ FEATURES = {
     "functions": "device functions that are called from several places",
     "spaces": "local, const and shared memory, generic addresses, barriers",
     "warps": "shuffles, votes, matches and reductions, also where lanes have parted",
+    "barriers": "barriers that count threads or reduce predicates, and `spaces`",
     "atomics": "atomic operations on global and shared memory",
 }
+#: Threads of a launch whose arrays and local memory fit the machine.
+_MOST_THREADS = 128
 #: Blocks of several warps; and of one warp whose lanes are a power of two, so that shuffles stay within it.
 _WARPS = ((32, 1, 1), (64, 1, 1), (16, 2, 2), (48, 2, 1), (128, 1, 1), (4, 1, 1), (8, 1, 1), (4, 4, 1))
 
@@ -54,9 +57,12 @@ def programs(
     Blocks have up to `max_block` threads, grids up to `max_grid` blocks.  Small ones without `also` fit a
     machine of 4 lanes and 128 words.
     """
-    block = draw(_blocks(max_block, "warps" in also))
-    grid = draw(st.sampled_from([(1, 1, 1), (max_grid, 1, 1), (1, max_grid, 1)]))
+    if "barriers" in also:
+        also = {*also, "spaces"}
+    block = draw(_blocks(max_block, not {"warps", "barriers"}.isdisjoint(also)))
     threads = block[0] * block[1] * block[2]
+    most = max_grid if threads * max_grid <= _MOST_THREADS else 1
+    grid = draw(st.sampled_from([(1, 1, 1), (most, 1, 1), (1, most, 1)]))
     blocks = grid[0] * grid[1]
     writer = Writer(draw, size, threads, frozenset(also))
     callees = functions.declared(draw) if "functions" in also else []

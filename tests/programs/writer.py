@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from hypothesis import strategies as st
 
-from programs import atomics, integers, spaces, warps
+from programs import atomics, barriers, integers, spaces, warps
 from programs.sizes import CONSTANTS, INPUTS, OWN, PREDICATES, VARIABLES
 
 _BINARY = (
@@ -90,6 +90,7 @@ class Writer:
         """Perhaps something that all threads of the block meet at."""
         kinds: list[Callable[[Writer], list[str]]] = [lambda _: ["bar.sync 0;"]]
         kinds += [spaces.together] * ("spaces" in self.also)
+        kinds += [barriers.together] * ("barriers" in self.also)
         kinds += [warps.together, warps.apart] * ("warps" in self.also)
         if self.below(2 if len(kinds) > 1 else 6) == 0:
             self.put(*self.draw(st.sampled_from(kinds))(self))
@@ -105,7 +106,8 @@ class Writer:
                 simple.append(lambda part=part: self.put(*part(self)))  # type: ignore[misc]
         nested = (self.branch, self.branch, self.loop, self.short_circuit, self.switch)
         # Nobody leaves where lanes still have to meet.
-        leaving = (self.leave_loop, *[self.leave] * ("warps" not in self.also)) if depth < 3 else ()
+        alone = not self.also & {"warps", "barriers"}
+        leaving = (self.leave_loop, *[self.leave] * alone) if depth < 3 else ()
         kind = self.draw(st.sampled_from((*simple, *(nested if depth else ()), *leaving)))
         if kind in nested:
             kind(depth - 1)
