@@ -54,12 +54,13 @@ def test_run_json_has_every_promised_key(qdbg: Run, engine: str) -> None:
     assert status == 0
     printed = {"printed"} if engine == "interpreter" else set()
     assert report.keys() == printed | {
-        "kernel", "engine", "checkpoint_sha256", "grid", "block", "lanes", "layers", "hidden",
+        "kernel", "engine", "checkpoint_sha256", "grid", "block", "lanes", "threads", "layers", "hidden",
         "prompt_tokens", "tokens", "passes", "ptx_instructions", "seconds", "exact", "mismatches",
         "expected", "trap", "warnings", "outputs",
     }  # fmt: skip
     assert (report["kernel"], report["engine"]) == ("dot", engine)
     assert (report["grid"], report["block"], report["lanes"]) == ([1, 1, 1], [4, 1, 1], 32)
+    assert report["threads"] == (None if engine == "interpreter" else 128)
     assert report["outputs"] == {"out": {"dtype": "i32", "shape": [1], "data": [32]}}
     assert report["exact"] is (None if engine == "interpreter" else True)
     assert (report["expected"], report["mismatches"], report["trap"]) == (True, [], None)

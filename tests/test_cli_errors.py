@@ -88,6 +88,13 @@ def test_binary_file(qdbg: Run, tmp_path: Path) -> None:
     assert_fails(qdbg("run", "noise.cu"), 2, "noise.cu")
 
 
+def test_text_of_another_encoding_with_all_launches(qdbg: Run, tmp_path: Path) -> None:
+    path = tmp_path / "k.cu"
+    path.write_bytes("// café\n".encode("latin-1"))
+    result = qdbg("run", str(path), "--all", "--engine", "interpreter")
+    assert_fails(result, 2, "k.cu:1: this is not UTF-8 text")
+
+
 def test_unknown_suffix(qdbg: Run, tmp_path: Path) -> None:
     (tmp_path / "notes.txt").write_text("hello\n")
     assert_fails(qdbg("run", "notes.txt"), 2, "notes.txt", ".cu")
@@ -169,7 +176,7 @@ def test_array_larger_than_the_memory(qdbg: Run, add: Path) -> None:
 
 
 def test_block_larger_than_the_machine(qdbg: Run, add: Path) -> None:
-    assert_fails(qdbg("run", "add.cu", "--block", "33"), 2, "33", "32")
+    assert_fails(qdbg("run", "add.cu", "--block", "129"), 2, "129", "128")
 
 
 def test_unsupported_instruction_traps_when_it_is_executed(qdbg: Run, tmp_path: Path) -> None:

@@ -85,7 +85,7 @@ def verified(folder: Path, text: str) -> Verified:
         (SQUARES.replace("109, 116", "109, 117"), 1, "not what the file expects"),
         (SQUARES.replace("// qdbg: expect", "// expect").replace("u32[5]", "u32[4]"), 0, None),
         (SQUARES.replace("out = u32[5]", "out = u32[4]").replace(", 116", ""), 1, "lane 4"),
-        (SQUARES.replace(MAD, "atom.global.add.u32 %r2, [%d0], 1;"), 3, "atom"),
+        (SQUARES.replace(MAD, "cvt.rn.f32.u32 %r2, %r1;"), 3, "cvt"),
         (SQUARES.replace(MAD, "mad.lo.u32 %r2 %r1;"), 2, "k.ptx:10"),
         (SQUARES.replace("u32[5]", "u32[5"), 2, "bracket"),
         (SQUARES.partition("\n.")[2].join([".", ""]), 2, "out"),
@@ -116,15 +116,15 @@ def test_endless_launches_are_checked_for_a_while(tmp_path: Path) -> None:
     assert (result.tokens, result.expected, result.exact) == (ENDLESS_PASSES, True, True)
 
 
-NEEDS_CALLS = "// qdbg-needs: A O\n"
+NEEDS_DOUBLES = "// qdbg-needs: A P\n"
 
 
 def test_what_the_machine_lacks_is_run_by_the_interpreter_alone(tmp_path: Path) -> None:
-    result = verified(tmp_path, NEEDS_CALLS + SQUARES)
-    assert (result.missing, result.expected, result.exact) == (("O",), True, None)
+    result = verified(tmp_path, NEEDS_DOUBLES + SQUARES)
+    assert (result.missing, result.expected, result.exact) == (("P",), True, None)
     assert (result.status, result.tokens, result.ptx_instructions) == (0, 0, 7)
-    result = verified(tmp_path, NEEDS_CALLS + SQUARES.replace("109, 116", "109, 117"))
-    assert (result.missing, result.expected, result.status) == (("O",), False, 1)
+    result = verified(tmp_path, NEEDS_DOUBLES + SQUARES.replace("109, 116", "109, 117"))
+    assert (result.missing, result.expected, result.status) == (("P",), False, 1)
     assert "not what the file expects" in str(result.error)
 
 
