@@ -119,10 +119,11 @@ def bind_for(config: MachineConfig, source: Source, launch: Launch) -> BoundLaun
 
     Raises LaunchError where it does not fit.
     """
+    from qdbg.compiler.mangling import display_name
     from qdbg.compiler.ptx.inline import inlined
 
     bound = bind(source, launch, config.lanes, 4 * config.words)
-    return replace(bound, kernel=inlined(source.ptx, bound.kernel))
+    return replace(bound, kernel=inlined(source.ptx, bound.kernel, display_name))
 
 
 def open_engine(

@@ -11,11 +11,9 @@ is left stays a `call`: recursion, functions that the file only declares, an add
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
-
-from qdbg.compiler.mangling import display_name
 
 from .inline_parameters import as_registers
 from .ir import (
@@ -38,11 +36,14 @@ from .ir import (
 _MAXIMUM = 20_000
 
 
-def inlined(module: Module, kernel: Function) -> Function:
-    """The kernel with its calls expanded; the kernel itself if it has none."""
+def inlined(module: Module, kernel: Function, display_name: Callable[[str], str] = str) -> Function:
+    """The kernel with its calls expanded; the kernel itself if it has none.
+
+    display_name: a function's name as its author wrote it, which the suffix of an expansion shows.
+    """
     if not any(instruction.opcode == "call" for instruction in kernel.body):
         return kernel
-    expansion = _Expansion(module)
+    expansion = _Expansion(module, display_name)
     expansion.expand(_Instance(kernel, "", {}), ())
     flat = replace(
         kernel,
@@ -126,7 +127,8 @@ class _Instance:
 
 
 class _Expansion:
-    def __init__(self, module: Module):
+    def __init__(self, module: Module, display_name: Callable[[str], str]):
+        self._display_name = display_name
         self.functions = {f.name: f for f in module.functions if "external" not in f.directives}
         self.registers: dict[str, str] = {}
         self.variables: dict[str, Variable] = {}
@@ -266,7 +268,7 @@ class _Expansion:
     # --- pieces ----------------------------------------------------------------------------------
 
     def _suffix(self, function: Function) -> str:
-        plain = display_name(function.name).partition("<")[0].rpartition("::")[2]
+        plain = self._display_name(function.name).partition("<")[0].rpartition("::")[2]
         return self._named(f"@{plain}")
 
     def _named(self, stem: str) -> str:
