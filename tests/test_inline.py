@@ -15,7 +15,7 @@ from qdbg.compiler.ptx.ir import Function
 from qdbg.compiler.source import load_module
 from qdbg.runtime.emulator import Emulator
 from qdbg.runtime.interpreter import Interpreter
-from qdbg.runtime.launch import bind, launch_for
+from qdbg.runtime.launch import LaunchError, bind, launch_for
 from qdbg.runtime.launcher import Prepared, bind_for
 from qdbg.runtime.session import Session
 
@@ -276,6 +276,17 @@ def test_functions_of_the_library(call: str, trap: str | None) -> None:
     else:
         lane = 3 if "@" in call else 0
         assert found.trap == f"<trap lane {lane}: {trap}>"
+
+
+def test_calls_that_expand_to_too_much_are_refused() -> None:
+    """Twelve functions that call the one before them twice: 4,096 expansions."""
+    functions = ".func f0(.reg .u32 x) { ret; }\n" + "\n".join(
+        f".func f{n}(.reg .u32 x) {{ call f{n - 1}, (x); call f{n - 1}, (x); ret; }}" for n in range(1, 13)
+    )
+    loaded = source(text(functions, "call f12, (%r0); ret;"))
+    expected = "expand to more than 4000 PTX instructions and the machine holds 512; call less, or use "
+    with pytest.raises(LaunchError, match=expected):
+        bind_for(NANO, loaded, launch_for(loaded))
 
 
 def test_a_breakpoint_in_a_function_stops_at_every_call() -> None:

@@ -120,10 +120,17 @@ def bind_for(config: MachineConfig, source: Source, launch: Launch) -> BoundLaun
     Raises LaunchError where it does not fit.
     """
     from qdbg.compiler.mangling import display_name
-    from qdbg.compiler.ptx.inline import inlined
+    from qdbg.compiler.ptx.inline import MAXIMUM, inlined
 
     bound = bind(source, launch, config.lanes, 4 * config.words)
-    return replace(bound, kernel=inlined(source.ptx, bound.kernel, display_name))
+    kernel = inlined(source.ptx, bound.kernel, display_name)
+    if kernel is not bound.kernel and len(kernel.body) > MAXIMUM:
+        raise LaunchError(
+            f"{source.ptx.path}:{kernel.line}",
+            f"the calls of {display_name(kernel.name)} expand to more than {MAXIMUM} PTX instructions and the "
+            f"machine holds {config.program}; call less, or use --engine interpreter",
+        )
+    return replace(bound, kernel=kernel)
 
 
 def open_engine(

@@ -32,13 +32,14 @@ from .ir import (
     Vector,
 )
 
-#: A body that has grown to this many instructions grows no further: no machine holds a tenth of it.
-_MAXIMUM = 20_000
+#: A body that has grown to this many instructions grows no further: no machine holds an eighth of it.
+MAXIMUM = 4_000
 
 
 def inlined(module: Module, kernel: Function, display_name: Callable[[str], str] = str) -> Function:
     """The kernel with its calls expanded; the kernel itself if it has none.
 
+    Once there are more than MAXIMUM instructions calls are left as they are.
     display_name: a function's name as its author wrote it, which the suffix of an expansion shows.
     """
     if not any(instruction.opcode == "call" for instruction in kernel.body):
@@ -210,7 +211,7 @@ class _Expansion:
                 variable = self.variables.get(actual.name)
                 if variable is None or variable.size != formal.size:
                     return False
-        return function.name not in callers and len(self.body) < _MAXIMUM
+        return function.name not in callers and len(self.body) < MAXIMUM
 
     def _enter(
         self, i: Instruction, call: Call, function: Function, suffix: str, callers: tuple[str, ...]
