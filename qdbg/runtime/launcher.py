@@ -127,8 +127,8 @@ def bind_for(config: MachineConfig, source: Source, launch: Launch) -> BoundLaun
     if kernel is not bound.kernel and len(kernel.body) > MAXIMUM:
         raise LaunchError(
             f"{source.ptx.path}:{kernel.line}",
-            f"the calls of {display_name(kernel.name)} expand to more than {MAXIMUM} PTX instructions and the "
-            f"machine holds {config.program}; call less, or use --engine interpreter",
+            f"the calls of {display_name(kernel.name)} expand to more than {MAXIMUM} PTX instructions and "
+            f"the machine holds {config.program}; call less, or use --engine interpreter",
         )
     return replace(bound, kernel=kernel)
 
