@@ -84,6 +84,25 @@ def test_a_ticket_lock_serves_in_order(threads: int) -> None:
     assert result.array("out").tolist() == [threads, *range(threads)]
 
 
+@pytest.mark.parametrize("threads", [64, 128])
+def test_a_lock_that_a_warp_takes_together(threads: int) -> None:
+    """The first lane of a warp takes the lock and gives it back, the others work under it with its help."""
+    result = run(
+        f"""
+        and.b32 %r9, %r0, 31; setp.ne.u32 %p9, %r9, 0; @%p9 bra $TAKEN; {ACQUIRE}
+    $TAKEN: bar.warp.sync -1; ld.volatile.global.u32 %r3, [%d1+4]; shfl.sync.idx.b32 %r4, %r3, 0, 31, -1;
+        mul.wide.u32 %d3, %r9, 4; add.s64 %d3, %d2, %d3; ld.volatile.global.u32 %r5, [%d3];
+        mad.lo.u32 %r5, %r4, 5, %r5; add.u32 %r5, %r5, 1; st.volatile.global.u32 [%d3], %r5;
+        add.u32 %r4, %r4, 1; bar.warp.sync -1; @%p9 bra $OUT; st.volatile.global.u32 [%d1+4], %r4; {RELEASE}
+    $OUT: ret;
+        """,
+        "lock = u32[2]; out = u32[32]", threads,
+    )  # fmt: skip
+    warps = threads // 32
+    assert result.array("lock").tolist() == [0, warps]
+    assert result.array("out").tolist() == [5 * sum(range(warps)) + warps] * 32
+
+
 FLAG = """
     setp.{test}.u32 %p1, %r9, 0; @%p1 bra $SENDER;
     $SPIN: ld.volatile.global.u32 %r1, [%d1]; setp.eq.u32 %p2, %r1, 0; @%p2 bra $SPIN;

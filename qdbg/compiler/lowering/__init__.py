@@ -18,13 +18,14 @@ from qdbg.compiler.lowering.inductions import merge_inductions
 from qdbg.compiler.lowering.ir import Blocks, Geometry, LoweringError, Parameter, high_half
 from qdbg.compiler.lowering.layout import Graph, arrange
 from qdbg.compiler.lowering.liveness import Liveness
+from qdbg.compiler.lowering.meetings import meetings_of, revised
 from qdbg.compiler.lowering.operands import BLOCK_INDEX
 from qdbg.compiler.lowering.registers import allocate
 from qdbg.compiler.lowering.scopes import Scopes, assign_scopes
-from qdbg.compiler.lowering.select import COLLECTIVES, select
+from qdbg.compiler.lowering.select import select
 from qdbg.compiler.lowering.spill import Spills
 from qdbg.compiler.lowering.uniform import uniform_registers
-from qdbg.compiler.machine.config import NANO, MachineConfig
+from qdbg.compiler.machine.config import NANO, WARP, MachineConfig
 from qdbg.compiler.machine.isa import Program, Reg
 from qdbg.compiler.ptx.ir import Function, Module
 
@@ -83,16 +84,13 @@ def _selected(module: Module, kernel: Function, geometry: Geometry) -> tuple[fro
 
     Instructions of a warp are cheaper where no lane is elsewhere.  That is supposed of all of them at first.
     """
-    together = frozenset(i.index for i in kernel.body if i.opcode in COLLECTIVES)
+    meetings = meetings_of(kernel)
     while True:
-        graph = Graph(optimised(select(module, kernel, geometry, together)))
+        graph = Graph(optimised(select(module, kernel, geometry, meetings)))
         uniform, frontier = uniform_registers(graph, Liveness(graph))
-        missed = {
-            i for n, block in enumerate(graph.blocks) if frontier.into[n] - {n} for i in block.meets
-        } & together
-        if not missed:
+        before, meetings = meetings, revised(meetings, frontier, geometry.threads > WARP)
+        if meetings == before:
             return uniform, frontier
-        together -= missed
 
 
 def _emitted(

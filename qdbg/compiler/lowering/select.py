@@ -7,7 +7,7 @@ each family of values has a module, and so have loads and stores.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable
 from dataclasses import replace
 
 from qdbg.compiler.lowering.addresses import Addresses
@@ -19,6 +19,7 @@ from qdbg.compiler.lowering.calls import remaining_call
 from qdbg.compiler.lowering.division import Division
 from qdbg.compiler.lowering.ir import Blocks, Branch, Geometry, Jump, Stop, Value
 from qdbg.compiler.lowering.long_division import LongDivision
+from qdbg.compiler.lowering.meetings import Meetings
 from qdbg.compiler.lowering.memory import Memory
 from qdbg.compiler.lowering.moves import Moves
 from qdbg.compiler.lowering.operands import BLOCK_INDEX, Operands
@@ -30,23 +31,16 @@ from qdbg.compiler.lowering.warp import Warp
 from qdbg.compiler.machine.isa import Cond, Op, Trap
 from qdbg.compiler.ptx.ir import Function, Guard, Instruction, Label, Module, PtxError
 
-#: Instructions that the lanes of a warp execute together.
-COLLECTIVES = ("activemask", "match", "redux", "shfl", "vote")
 _NOTHING = ("membar", "fence", "prefetch", "prefetchu", "discard", "applypriority", "nanosleep", "pmevent")
 
 
-def select(
-    module: Module, kernel: Function, geometry: Geometry, together: Collection[int] = frozenset()
-) -> Blocks:
-    """The kernel's blocks for the whole grid, the entry first.  Raises PtxError for senseless operands.
-
-    together: the instructions that all lanes of the block are known to execute at one time.
-    """
-    return _Selector(module, kernel, geometry, together).run()
+def select(module: Module, kernel: Function, geometry: Geometry, meetings: Meetings) -> Blocks:
+    """The kernel's blocks for the whole grid, the entry first.  Raises PtxError for senseless operands."""
+    return _Selector(module, kernel, geometry, meetings).run()
 
 
 class _Selector:
-    def __init__(self, module: Module, kernel: Function, geometry: Geometry, together: Collection[int]):
+    def __init__(self, module: Module, kernel: Function, geometry: Geometry, meetings: Meetings):
         self.path, self.module, self.kernel, self.geometry = module.path, module, kernel, geometry
         self.builder = Builder(kernel.registers)
         self.operands = Operands(module, kernel, geometry, self.builder)
@@ -55,7 +49,7 @@ class _Selector:
             self.values |= family(self.builder, self.operands).selectors
         self.collectives: dict[str, Callable[[Instruction], None]] = {}
         for collective in (Atomics, Shuffle, Synchronise, Warp):
-            self.collectives |= collective(self.builder, self.operands, together).selectors
+            self.collectives |= collective(self.builder, self.operands, meetings).selectors
         self.memory = Memory(self.builder, self.operands)
         self.long_division = LongDivision(self.builder, self.operands)
         self.labels = {name: self.builder.reserve() for name in kernel.labels}

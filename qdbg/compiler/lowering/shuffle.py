@@ -33,7 +33,7 @@ class Shuffle(Collective):
         destination, a, b, c = i.operands[:4]
         mode = next(m for m in i.modifiers if m in _MODES)
         value, offset, bounds = self.low(a), self.low(b), self.low(c)
-        self.meet(i)
+        self.meet(i, self.members(i, 4))
         if isinstance(offset, int) and isinstance(bounds, int):
             source, in_range, absent = self._fixed(mode, offset, bounds)
         else:

@@ -29,7 +29,7 @@ class Synchronise(Collective):
 
     def _bar(self, i: Instruction) -> None:
         if i.has("warp"):  # memory is in order, so that only a loop that waits can tell
-            self.meet(i)
+            self.meet(i, self.low(i.operands[0]))
         elif i.has("red"):
             self._reduce(i)
         elif i.has("sync", "arrive"):

@@ -2,15 +2,16 @@
 
 MASK says which lanes run a block, so a predicate becomes a branch, and the lanes on either side see each
 other.  Where all lanes of a block with one warp are together the answer is computed once; elsewhere each lane
-finds its own.  Which lanes are missing is found by `lower` and comes back as `together`.
+finds its own.  See `meetings`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable
 
 from qdbg.compiler.lowering.builder import Builder
 from qdbg.compiler.lowering.ir import LANE, MASK, Branch, Jump, Operation, Value
+from qdbg.compiler.lowering.meetings import Meetings
 from qdbg.compiler.lowering.operands import Operands
 from qdbg.compiler.lowering.translation import Translation
 from qdbg.compiler.lowering.types import Type, Unsupported, types
@@ -35,14 +36,11 @@ _REDUCTIONS: dict[str, tuple[Op, Cond, int]] = {
 
 
 class Collective(Translation):
-    """What instructions that lanes execute together have in common.
+    """What instructions that lanes execute together have in common."""
 
-    together: the PTX instructions at which every lane of the block that exists is sure to be.
-    """
-
-    def __init__(self, builder: Builder, operands: Operands, together: Collection[int]):
+    def __init__(self, builder: Builder, operands: Operands, meetings: Meetings):
         super().__init__(builder, operands)
-        self.lanes, self.together = operands.lanes, together
+        self.lanes, self.meetings, self.together = operands.lanes, meetings, meetings.together
 
     def here(self, i: Instruction) -> Value:
         """The lanes of a lane's warp that execute the instruction, as a mask."""
@@ -63,10 +61,29 @@ class Collective(Translation):
         self.builder.emit(Operation(op, dst, a, addend=addend, once=True))
         return dst
 
-    def meet(self, i: Instruction) -> None:
-        """Note that lanes execute an instruction together here."""
-        self.builder.enter(self.builder.reserve())
-        self.builder.blocks[self.builder.current].meets += (i.index,)
+    def meet(self, i: Instruction, members: Value) -> None:
+        """Lanes execute an instruction together here, those of each warp that `members` names."""
+        builder = self.builder
+        gather = builder.reserve()
+        builder.enter(gather)
+        if i.index not in self.meetings.waiting:
+            builder.blocks[gather].meets = (i.index,)
+            return
+        complete = builder.reserve()
+        here = builder.temporary()
+        builder.emit(Operation(Op.MASK, here, LANE, volatile=True))
+        missing = self.op(Op.XOR, self.op(Op.AND, members, self.lanes.existing), here)
+        missing = self.op(Op.AND, missing, members)
+        builder.close(Branch(missing, NOT_EQUAL, 0, gather, complete, builder.at))
+        builder.enter(complete)
+
+    def members(self, i: Instruction, place: int) -> Value:
+        """The member mask; the forms without .sync are for the lanes that are there."""
+        if i.has("sync"):
+            return self.low(i.operands[place])
+        if len(i.operands) > place:
+            raise Unsupported
+        return MASK
 
     def grouped(self, members: Value, body: Callable[[], object]) -> None:
         """Run `body` for the lanes with each value of the member mask in turn."""
@@ -128,15 +145,16 @@ class Warp(Collective):
         }
 
     def _activemask(self, i: Instruction) -> None:
-        self.meet(i)
+        self.builder.enter(self.builder.reserve())
+        self.builder.blocks[self.builder.current].meets = (i.index,)
         self.finish(i, self.here(i), WORD)
 
     # --- votes ---------------------------------------------------------------------------------------
 
     def _vote(self, i: Instruction) -> None:
         mode = next(m for m in i.modifiers if m in ("all", "any", "uni", "ballot"))
-        predicate, members = self.low(i.operands[1]), self._members(i, 2)
-        self.meet(i)
+        predicate, members = self.low(i.operands[1]), self.members(i, 2)
+        self.meet(i, members)
         result = self.builder.temporary()
         vote = self._vote_as_one if self.as_one(i) and isinstance(members, int) else self._vote_alone
         self.grouped(members, lambda: vote(i, mode, predicate, result))
@@ -159,7 +177,7 @@ class Warp(Collective):
 
     def _vote_alone(self, i: Instruction, mode: str, predicate: Value, result: str) -> None:
         """Either side sees its own lanes; the others are those of all that are missing."""
-        everyone = self.mask() if not isinstance(self._members(i, 2), int) else self.here(i)
+        everyone = self.mask() if not isinstance(self.members(i, 2), int) else self.here(i)
 
         def side(holds: bool) -> None:
             match mode, holds:
@@ -183,8 +201,8 @@ class Warp(Collective):
         destination = i.operands[0]
         found = destination.first if isinstance(destination, Pair) else destination
         words = list(self.wide(i.operands[1], kind)) if kind.bits == 64 else [self.low(i.operands[1])]
-        members = self._members(i, 2)
-        self.meet(i)
+        members = self.members(i, 2)
+        self.meet(i, members)
         if i.has("any"):
             self.write(found or _NOTHING, self._matching(words, members), WORD)
             return
@@ -221,8 +239,8 @@ class Warp(Collective):
     def _redux(self, i: Instruction) -> None:
         """An accumulator for each warp in memory, which its lanes change one after another."""
         op, cond, start = _REDUCTIONS[".".join(m for m in i.modifiers if m != "sync")]
-        value, members = self.low(i.operands[1]), self._members(i, 2)
-        self.meet(i)
+        value, members = self.low(i.operands[1]), self.members(i, 2)
+        self.meet(i, members)
         place = self.op(Op.ADD, self.lanes.warp, scale=2)
         offset = self.operands.geometry.scratch
         result = self.builder.temporary()
@@ -237,14 +255,6 @@ class Warp(Collective):
 
         self.grouped(members, reduce)
         self.finish(i, result, WORD)
-
-    def _members(self, i: Instruction, place: int) -> Value:
-        """The member mask; the forms without .sync are for the lanes that are there."""
-        if i.has("sync"):
-            return self.low(i.operands[place])
-        if len(i.operands) > place:
-            raise Unsupported
-        return MASK
 
 
 _NOTHING: Operand = Pair(None, None)
