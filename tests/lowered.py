@@ -59,7 +59,7 @@ def check_layout(program: Program) -> None:
             )
         elif instr.op is Op.HOLD:
             other = program.code[pc + 1]
-            assert other.held and other.pattern == instr.pattern, f"{pc} is a HOLD without its other half"
+            assert (other.held, other.pattern) == (True, instr.pattern), f"{pc} is a HOLD by itself"
         elif instr.op in VALUE_OPS and not (instr.uniform or instr.unchained or instr.held):
             assert program.code[pc + 1].pattern == instr.pattern, f"{pc} is chained to another pattern"
         if instr.uniform:

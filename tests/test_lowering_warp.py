@@ -21,13 +21,12 @@ $OUT: ret;
 DIVERGED = "and.b32 %r9, %r0, 5; setp.eq.u32 %p9, %r9, 1; @%p9 bra $OUT;"
 
 
-def text(body: str, values: np.ndarray, **more: str) -> str:
+def text(body: str, values: np.ndarray) -> str:
     listed = ", ".join(str(int(v)) for v in values)
     return kernel(
         THREAD_ELEMENT + body + STORE,
         f"a = u32[{listed}]; p = u32[{len(values)}] = 7",
         block=str(len(values)),
-        **more,
     )
 
 
