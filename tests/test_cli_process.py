@@ -82,8 +82,8 @@ main()
 """
 
 
-def start(early: bool = False, late: bool = False) -> subprocess.Popen[str]:
-    code = FOREVER.format(early=early, late=late, arguments=RUN_DOT.split())
+def start(early: bool = False, late: bool = False, command: str = RUN_DOT) -> subprocess.Popen[str]:
+    code = FOREVER.format(early=early, late=late, arguments=command.split())
     pipe = subprocess.PIPE
     process = subprocess.Popen([sys.executable, "-c", code], stdout=pipe, stderr=pipe, text=True)
     assert process.stdout is not None
@@ -98,6 +98,14 @@ def test_ctrl_c_before_and_while_a_command_runs(early: bool) -> None:
         process.send_signal(signal.SIGINT)
         _, err = process.communicate(timeout=30)
     assert process.returncode == 130
+    assert re.fullmatch(r"qdbg: interrupted.*\n", err)
+
+
+def test_ctrl_c_ends_all_launches() -> None:
+    with start(command=f"{RUN_DOT} --all") as process:
+        process.send_signal(signal.SIGINT)
+        out, err = process.communicate(timeout=30)
+    assert (process.returncode, out) == (130, "")
     assert re.fullmatch(r"qdbg: interrupted.*\n", err)
 
 

@@ -251,6 +251,18 @@ def test_blanking_leaves_pure_device_code_alone() -> None:
     assert blank_host_code(features) == features
 
 
+def test_what_nvcc_defines_without_an_include(tmp_path: Path) -> None:
+    path = tmp_path / "k.cu"
+    path.write_text(
+        "#define M_PI 3\n#include <cmath>\n"
+        "__global__ void k(float *a, int *b) { a[0] = INFINITY; a[1] = NAN; b[0] = INT_MAX; }\n"
+    )
+    stored = [o.text for o in load_module(path).ptx.kernels[0].body if o.opcode in ("mov", "st")]
+    text = "\n".join(stored)
+    assert "2139095040" in text or "0f7F800000" in text  # the bits of infinity
+    assert "2147483647" in text
+
+
 def test_headers_and_instantiations(host_file: Path) -> None:
     found = device_source(HOST, host_file.parent, [])
     assert found.instantiations == ("scale<int, 3>",)

@@ -280,6 +280,14 @@ def test_blocks_of_1024_threads() -> None:
     assert machine.array("out").tolist() == [1024 * t + 1023 - t for t in range(1024)]
 
 
+def test_integer_constants_are_cut_to_the_size_of_their_use() -> None:
+    """PTX ISA 4.5.1: "converted to the appropriate size based on the data or instruction type at its use"."""
+    body = f"""{OUT} mov.u32 %r1, 0x100000005; mov.u16 %h1, -65535; mul.wide.u16 %r2, %h1, 65539;
+        setp.eq.u32 %p1, %r1, 0x700000005; selp.u32 %r3, 4294967303, 0, %p1;
+        st.global.v2.u32 [%d9], {{%r1, %r2}}; st.global.u32 [%d9+8], %r3; st.global.u8 [%d9+12], 259; ret;"""
+    assert run(body, "out = u32[4]").array("out").tolist() == [5, 3, 7, 3]
+
+
 def test_what_initialisers_may_not_hold() -> None:
     text = f"""// qdbg: launch k<<<1, 1>>>(out = u32[1])
         {HEADER} .shared .u32 tile; .global .u64 pointer = tile;
@@ -287,3 +295,19 @@ def test_what_initialisers_may_not_hold() -> None:
         ld.global.u64 %d1, [pointer]; ret; }}"""
     with pytest.raises(LaunchError, match="the initialiser of pointer takes the address of tile"):
         interpreter(text)
+
+
+def test_variables_are_aligned_in_generic_addresses_too() -> None:
+    text = f"""// qdbg: launch k<<<2, 2>>>(out = u32[3])
+        {HEADER} .global .align 4 .b8 byte[4]; .global .align 256 .b8 table[4];
+        .visible .entry k(.param .u64 out) {{ {REGISTERS} {OUT}
+        .shared .align 4 .b8 cell[4]; .shared .align 128 .b8 tile[8]; .local .align 64 .b8 own[8];
+        st.shared.u32 [cell], 7; mov.u64 %d1, tile; cvta.shared.u64 %d1, %d1; and.b64 %d1, %d1, 127;
+        mov.u64 %d2, table; st.global.u32 [byte], 7; and.b64 %d2, %d2, 255;
+        mov.u64 %d3, own; cvta.local.u64 %d3, %d3; and.b64 %d3, %d3, 63;
+        cvt.u32.u64 %r1, %d1; cvt.u32.u64 %r2, %d2; cvt.u32.u64 %r3, %d3;
+        red.global.or.b32 [%d9], %r1; red.global.or.b32 [%d9+4], %r2; red.global.or.b32 [%d9+8], %r3;
+        ret; }}"""
+    machine = interpreter(text)
+    machine.run(1000)
+    assert machine.array("out").tolist() == [0, 0, 0]

@@ -62,12 +62,20 @@ def variable(text: str) -> Variable:
     ("text", "value"),
     [
         ("7", 7), ("-7", -7), ("0x1F", 31), ("-0x10", -16), ("0b101", 5), ("017", 15), ("0", 0), ("3U", 3),
-        ("0xffffffffffffffff", 2**64 - 1), ("-9223372036854775808", -(2**63)), ("2+3*4", 14), ("2*(3+4)", 14),
-        ("1<<4|1", 17), ("~0", -1), ("-7/2", -3), ("-7 % 2", -1), ("10-4-3", 3), ("-(3-5)", 2),
-        ("6 & 3 ^ 1", 3),
+        ("0xffffffffffffffff", 2**64 - 1), ("-9223372036854775808", 2**63), ("2+3*4", 14), ("2*(3+4)", 14),
+        ("1<<4|1", 17), ("~0", 2**64 - 1), ("-7/2", -3), ("-7 % 2", 1), ("10-4-3", 3), ("-(3-5)", 2),
+        ("6 & 3 ^ 1", 3), ("10 % 4", 2), ("7 % -2", 7), ("-7 / 2U", 2**63 - 4), ("2 - 3U", 2**64 - 1),
+        ("-1 >> 1", -1), ("0x8000000000000000 >> 63", 1), ("(.s64)0x8000000000000000 >> 63", -1),
+        ("(.s64) -7 / 2", -3), ("(.u64)-1/2", 2**63 - 1), ("(-1 & -1) / 2", 0), ("1 << 65", 2),
+        ("1 << -1", -(2**63)),
+        ("0xffffffffffffffff + 2", 1), ("0x7fffffffffffffff + 1", -(2**63)), ("-1 < 0", 1), ("-1 < 1U", 0),
+        ("3 > 2 == 1", 1), ("2 >= 3", 0), ("2 <= 2", 1), ("2 != 2", 0), ("1 == 1U", 1), ("7 & 3 == 3", 1),
+        ("5 || 0 && 0", 1), ("1 && 0 || 0", 0), ("!2 + 1", 1), ("!0", 1), ("~!0", 2**64 - 2),
+        ("1 ? 2 : 3 ? 4 : 5", 2), ("0 ? 2 : 3 ? 4 : 5", 4), ("(1 ? -1 : 0U) / 2", 0), ("WARP_SZ / 3", 10),
     ],
 )  # fmt: skip
 def test_integer_constants(text: str, value: int) -> None:
+    """The bits are those that ptxas 13.0 puts into the image of a .u64 with this initial value."""
     assert operand(text) == Immediate(value)
 
 
@@ -80,6 +88,28 @@ def test_float_constants_are_bits() -> None:
     assert body("mov.f32 %f0, 0.1;")[0].operands[1] == Immediate(0x3DCCCCCD, "f32bits")
     assert body("add.f32 %f0, %f1, -1e39;")[0].operands[2] == Immediate(0xFF800000, "f32bits")
     assert body("cvt.f32.f64 %f0, 1.5;")[0].operands[1] == Immediate(0x3FF8000000000000, "f64bits")
+
+
+def test_a_float_may_begin_with_its_point() -> None:
+    assert operand(".5") == Immediate(0x3FE0000000000000, "f64bits")
+    assert operand("-.25e1") == Immediate(0xC004000000000000, "f64bits")
+
+
+def test_elements_of_arrays() -> None:
+    """PTX ISA 6.4.2: `a[1]` is the address of an element in a mov, an access to it elsewhere."""
+    first, second, third = body(
+        ".shared .u16 h[4]; mov.u32 %r0, h[3];"
+        "ld.shared.u16 %r0, h[1 + WARP_SZ / 32]; st.shared.u16 h[-1], %r0;"
+    )
+    assert first.operands[1] == Symbol("h", 6)
+    assert second.operands[1] == Address(Symbol("h"), 4)
+    assert third.operands[0] == Address(Symbol("h"), -2)
+
+
+def test_lines_of_a_preprocessor_are_skipped() -> None:
+    first, second = body('\n# 1 "k.cu"\nbar.sync 0;\n  #line 7 "k.cu"\nret;')
+    assert (first.opcode, second.opcode) == ("bar", "ret")
+    assert second.line == first.line + 2
 
 
 def test_names() -> None:
@@ -216,7 +246,7 @@ def test_initialisers() -> None:
     assert variable(".global .s16 a[3] = {1, -2, 0x7f};").init == struct.pack("<3h", 1, -2, 127)
     assert variable(".global .s32 a[2][3] = {{1, 2}, {3}};").init == struct.pack("<6i", 1, 2, 0, 3, 0, 0)
     assert variable(".global .u8 a[2][2] = {1, 2, 3};").init == bytes([1, 2, 3, 0])
-    assert variable(".const .f32 a[] = {0f3F800000, -1.5, 2, 0.1};").init == struct.pack(
+    assert variable(".const .f32 a[] = {0f3F800000, -1.5, 2., 0.1};").init == struct.pack(
         "<4f", 1, -1.5, 2, 0.1
     )
     assert variable(".global .f64 a = 0.1;").init == struct.pack("<d", 0.1)
@@ -224,6 +254,11 @@ def test_initialisers() -> None:
     assert variable(".global .u64 a = -1;").init == b"\xff" * 8
     assert variable(".global .v4 .f32 a = {1.0, 2.0};").init == struct.pack("<4f", 1, 2, 0, 0)
     assert variable(".global .u32 a[4];").init is None
+
+
+def test_initialisers_are_expressions() -> None:
+    found = variable(".const .u16 a[] = {(1 << 4) | 3, (7), -5 / 2, 1 ? 8 : 9, WARP_SZ};")
+    assert found.init == struct.pack("<HHhHH", 19, 7, -2, 8, 32)
 
 
 def test_addresses_in_initialisers() -> None:

@@ -16,6 +16,7 @@ from qdbg.cli.failure import Exit, Failure, describe, worst
 from qdbg.cli.progress import COMPILING, progress_line, tell_note
 from qdbg.cli.run import generated, run_launch
 from qdbg.compiler.machine.config import NANO
+from qdbg.compiler.source import read_kernel_file
 from qdbg.runtime.launch import parse_launches
 from qdbg.runtime.launch_options import LaunchOptions, StockOptions
 from qdbg.runtime.launcher import Prepared, open_engine, prepare
@@ -67,7 +68,7 @@ def _launches(kernel: Path, options: LaunchOptions) -> list[LaunchOptions]:
     """The options for each launch of the file."""
     if options.number is not None:
         raise Failure("--all runs every launch of the file, --launch N one of them; give one of the two")
-    count = len(parse_launches(kernel.read_text(encoding="utf-8-sig"), str(kernel)))
+    count = len(parse_launches(read_kernel_file(kernel), str(kernel)))
     if count == 0:
         raise Failure(f"{kernel}: the file's comments offer no launch; write one, or run it without --all")
     return [replace(options, number=number) for number in range(1, count + 1)]
@@ -77,7 +78,10 @@ def _interpreted(kernel: Path, launch: LaunchOptions, limit: int) -> Result:
     try:
         report, (sentence, status) = run_launch(kernel, launch, "interpreter", StockOptions(), limit)
     except Exception as error:
-        return _failed(error)
+        result = _failed(error)
+        if result.status == Exit.INTERRUPTED:  # ctrl+c ends them all
+            raise
+        return result
     return Result(report, sentence, status)
 
 

@@ -18,6 +18,7 @@ from types import ModuleType
 from typing import Any
 
 from .host import DeviceSource, device_source
+from .host_headers import IMPLICIT
 
 #: Optimisation level to compiler options; 0 is the one that a person can step.
 _NVRTC_LEVELS: dict[int, tuple[str, ...]] = {
@@ -25,6 +26,8 @@ _NVRTC_LEVELS: dict[int, tuple[str, ...]] = {
     1: ("--Ofast-compile=min",),
     0: ("--Ofast-compile=max",),
 }
+#: No file's own header has this name.
+_IMPLICIT_NAME = "qdbg/implicit.h"
 _NVCC_LEVELS: dict[int, tuple[str, ...]] = {3: (), 1: ("-Xcicc", "-O1"), 0: ("-Xcicc", "-O0")}
 _NVCC = ("-arch=compute_75", "-ptx", "-lineinfo", "--fmad=false")
 _CLANG = ("--cuda-device-only", "--cuda-gpu-arch=sm_75", "-S", "-gline-tables-only", "-ffp-contract=off")
@@ -104,7 +107,7 @@ def _wheel_folders() -> list[Path]:
 
 def _compile_nvrtc(nvrtc: ModuleType, path: Path, source: DeviceSource, folders: list[Path], opt: int) -> str:
     options = ["--gpu-architecture=compute_75", "-lineinfo", "--fmad=false", "-default-device"]
-    options += [f"-I{folder}" for folder in (path.parent, *folders)]
+    options += [f"--pre-include={_IMPLICIT_NAME}", *(f"-I{folder}" for folder in (path.parent, *folders))]
     options += _NVRTC_LEVELS[opt]
     result, log = _run_nvrtc(nvrtc, path, source, source.instantiations, options)
     if result is None and source.instantiations:
@@ -123,8 +126,9 @@ def _run_nvrtc(
     nvrtc: ModuleType, path: Path, source: DeviceSource, names: tuple[str, ...], options: list[str]
 ) -> tuple[str | None, str]:
     """One run of NVRTC: the PTX, or None where it fails, and the log."""
-    contents = [text.encode() for text in source.headers.values()]
-    includes = [name.encode() for name in source.headers]
+    headers = {**source.headers, _IMPLICIT_NAME: IMPLICIT}
+    contents = [text.encode() for text in headers.values()]
+    includes = [name.encode() for name in headers]
     status, program = nvrtc.nvrtcCreateProgram(
         source.text.encode(), str(path).encode(), len(contents), contents, includes
     )

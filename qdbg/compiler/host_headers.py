@@ -58,6 +58,8 @@ _MATH = """\
 #define NAN __int_as_float(0x7fffffff)
 #define HUGE_VAL __longlong_as_double(0x7ff0000000000000LL)
 """
+#: What every file sees under `nvcc`, which includes these headers by itself.
+IMPLICIT = _MATH + _LIMITS
 #: Separated by blanks; an empty text stands for each.
 _EMPTY = """
     algorithm array atomic bitset cassert cctype cerrno chrono ciso646 complex condition_variable cstdarg

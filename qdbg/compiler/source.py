@@ -65,6 +65,29 @@ class Source:
         return f"{self.path}" if line is None else f"{self.path}:{line}"
 
 
+def read_kernel_file(path: Path) -> str:
+    """The text of a file that holds any, its lines ending in LF whether the file has LF, CRLF or CR.
+
+    Raises `SourceError`.
+    """
+    try:
+        text = path.read_bytes().decode("utf-8-sig")
+    except FileNotFoundError:
+        raise SourceError(f"{path}: there is no such file") from None
+    except IsADirectoryError:
+        raise SourceError(f"{path}: this is a directory; give a .cu or .ptx file") from None
+    except OSError as error:
+        raise SourceError(f"{path}: the file cannot be read: {error.strerror}") from None
+    except UnicodeDecodeError as error:
+        line = error.object.count(b"\n", 0, error.start) + 1
+        raise SourceError(f"{path}:{line}: this is not UTF-8 text; save the file as UTF-8") from None
+    if "\0" in text:
+        raise SourceError(f"{path}: the file holds zero bytes, so it is not CUDA or PTX text")
+    if not text.strip():
+        raise SourceError(f"{path}: the file is empty")
+    return text.replace("\r\n", "\n").replace("\r", "\n")
+
+
 def load_module(path: Path, opt: int = 3) -> Source:
     """Reads a `.cu` or `.ptx` file; `opt` is the optimisation level for CUDA (3, 1 or 0).
 
@@ -73,7 +96,7 @@ def load_module(path: Path, opt: int = 3) -> Source:
         CompileError: for CUDA that does not compile.
         PtxError: for PTX that cannot be read.
     """
-    text = _read(path)
+    text = read_kernel_file(path)
     if path.suffix == ".ptx":
         module, written = parse(text, str(path)), []
     elif path.suffix in (".cu", ".cuh"):
@@ -108,26 +131,6 @@ def _source(
         display_names={kernel.name: display_name(kernel.name) for kernel in module.kernels},
         opt=opt or 0,
     )
-
-
-def _read(path: Path) -> str:
-    """The text of a file that holds any, its lines ending in LF whether the file has LF, CRLF or CR."""
-    try:
-        text = path.read_bytes().decode("utf-8-sig")
-    except FileNotFoundError:
-        raise SourceError(f"{path}: there is no such file") from None
-    except IsADirectoryError:
-        raise SourceError(f"{path}: this is a directory; give a .cu or .ptx file") from None
-    except OSError as error:
-        raise SourceError(f"{path}: the file cannot be read: {error.strerror}") from None
-    except UnicodeDecodeError as error:
-        line = error.object.count(b"\n", 0, error.start) + 1
-        raise SourceError(f"{path}:{line}: this is not UTF-8 text; save the file as UTF-8") from None
-    if "\0" in text:
-        raise SourceError(f"{path}: the file holds zero bytes, so it is not CUDA or PTX text")
-    if not text.strip():
-        raise SourceError(f"{path}: the file is empty")
-    return text.replace("\r\n", "\n").replace("\r", "\n")
 
 
 def _plain_name(kernel: Function) -> str:

@@ -148,8 +148,8 @@ def bind(
         image[offsets[parameter.name] : offsets[parameter.name] + parameter.size] = content
     arrays_end = layout.end
     layout.place_variables(source.ptx, kernel, limit)
-    shared_base = layout.end
     shared_bytes = layout.place_shared(source.ptx, kernel, launch.shared)
+    shared_base = layout.end
     if shared_bytes == 0:
         shared_base = max((a.allocated_end for a in layout.allocations), default=BASE)
     _check_memory(launch, layout, arrays_end, shared_base + shared_bytes - BASE, shared_bytes, limit)

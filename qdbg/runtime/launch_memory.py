@@ -77,12 +77,14 @@ class Layout:
     symbols: dict[str, int] = field(default_factory=dict)
     end: int = BASE
 
-    def place(self, name: str, data: NDArray[np.generic], space: Space = "global") -> Allocation:
+    def place(
+        self, name: str, data: NDArray[np.generic], space: Space = "global", align: int = _ALIGN
+    ) -> Allocation:
         """Put an array at the next free address; one that has its place already keeps it."""
         for known in self.allocations:
             if known.data is data:
                 return known
-        allocation = Allocation(name, self.end, data, space)
+        allocation = Allocation(name, round_up(self.end, max(align, _ALIGN)), data, space)
         self.allocations.append(allocation)
         self.end = round_up(allocation.allocated_end + _GAP, _ALIGN)
         return allocation
@@ -103,7 +105,7 @@ class Layout:
             initial = np.frombuffer(variable.init or b"", np.uint8)
             content[: len(initial)] = initial
             dtype = np.dtype(_NUMPY_TYPES.get(variable.type, "<u1"))
-            placed = self.place(variable.name, content.view(dtype), variable.space)
+            placed = self.place(variable.name, content.view(dtype), variable.space, variable.align)
             self.symbols[variable.name] = placed.address
             contents.append((variable, content))
         for variable, content in contents:
@@ -122,7 +124,7 @@ class Layout:
     def place_shared(self, module: Module, kernel: Function, dynamic: int) -> int:
         """Lay the block's shared variables out; returns the bytes of the window, which starts at `end`.
 
-        They are whole words.
+        They are whole words.  `end` moves up to where the variables are aligned in generic addresses too.
         Their symbols count from the start of the window.  All `extern .shared` arrays are one: the
         dynamic part, behind the static ones (PTX ISA, "Shared State Space").
         """
@@ -131,9 +133,10 @@ class Layout:
         shared = [v for scope in scopes for v in scope if v.space == "shared"]
         reached = reachable(module, kernel)
         size = 0
-        for variable in shared:
-            wanted = variable.name in reached or variable in kernel.variables
-            if wanted and not (variable.external or variable.size == 0):
+        used = [v for v in shared if v.name in reached or v in kernel.variables]
+        self.end = round_up(self.end, max([_ALIGN, *(v.align for v in used)]))
+        for variable in used:
+            if not (variable.external or variable.size == 0):
                 offset = round_up(size, max(variable.align, 1))
                 self.symbols[variable.name] = offset
                 size = offset + variable.size

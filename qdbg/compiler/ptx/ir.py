@@ -165,6 +165,11 @@ class Variable:
     relocations: tuple[Relocation, ...] = ()
     external: bool = False
 
+    @property
+    def element(self) -> int | None:
+        """The bytes by which an index into it counts; None if it is no array (PTX ISA 6.4.2)."""
+        return None if self.count is None else (TYPE_BITS.get(self.type, 64) + 7) // 8
+
 
 @dataclass(frozen=True, slots=True)
 class Function:

@@ -1,7 +1,8 @@
 """PTX text to tokens, and the cursor that the parser reads them with (PTX ISA section 4, "Syntax").
 
 A dotted name is several tokens: `ld.global.u32` is the word `ld` and the dot words `.global` and
-`.u32`, so that opcodes, directives and `%tid.x` are read by one rule.
+`.u32`, so that opcodes, directives and `%tid.x` are read by one rule.  The lines that a preprocessor leaves
+(`# 1 "file"`) are skipped.
 """
 
 from __future__ import annotations
@@ -17,13 +18,14 @@ Kind = Literal["word", "dot", "number", "string", "mark", "end"]
 
 _TOKEN = re.compile(
     r"""
-    (?P<space>  (?: \s+ | //[^\n]* | /\*.*?\*/ )+ )
+    (?P<space>  (?: \s+ | //[^\n]* | /\*.*?\*/ | \# [ \t]* (?:line\b)? [ \t]* \d+ [^\n]* )+ )
   | (?P<word>   [A-Za-z_$%][\w$]* )
-  | (?P<dot>    \.\w+ (?: ::\w+ )* )
-  | (?P<number> 0[fF][0-9a-fA-F]{8}\b | 0[dD][0-9a-fA-F]{16}\b | 0[xX][0-9a-fA-F]+U?\b | 0[bB][01]+U?\b
+  | (?P<dot>    (?! \.\d+ (?: [eE][+-]?\d+ )? (?!\w) ) \.\w+ (?: ::\w+ )* )
+  | (?P<number> \.\d+(?:[eE][+-]?\d+)?
+              | 0[fF][0-9a-fA-F]{8}\b | 0[dD][0-9a-fA-F]{16}\b | 0[xX][0-9a-fA-F]+U?\b | 0[bB][01]+U?\b
               | \d+\.\d*(?:[eE][+-]?\d+)? | \d+[eE][+-]?\d+\b | \d+U?\b )
   | (?P<string> "(?:\\.|[^"\\\n])*" )
-  | (?P<mark>   << | >> | /(?!\*) | [][(){}<>,;:=@!|+*%&^~-] )
+  | (?P<mark>   << | >> | [<>=!]= | && | \|\| | /(?!\*) | [][(){}<>,;:=@!|+*%&^~?-] )
     """,
     re.VERBOSE | re.DOTALL,
 )

@@ -156,6 +156,8 @@ class _Parser:
             self.variables.remove(known)
         self.variables.append(variable)
         self.scope.names[variable.name] = Symbol(variable.name)
+        if variable.element is not None:
+            self.scope.elements[variable.name] = variable.element
 
     def _function(self, opening: Token, external: bool) -> None:
         cursor = self.cursor

@@ -63,6 +63,8 @@ class Body:
                 self._register_names.add(parameter.name)
             else:
                 self._declare(parameter.name, Symbol(parameter.name), parameter.line)
+                if parameter.element is not None:
+                    self.scope.elements[parameter.name] = parameter.element
                 self._variable_names.add(parameter.name)
                 self._parameter_sizes[parameter.name] = parameter.size
 
@@ -108,6 +110,8 @@ class Body:
             if where not in ("param", "local"):  # the host sees these: unique in the whole module
                 unique = self._unique(unique, self._shared_names)
             self._declare(variable.name, Symbol(unique), variable.line)
+            if variable.element is not None:
+                self.scope.elements[unique] = variable.element
             self.variables.append(replace(variable, name=unique))
             if where == "param":
                 self._parameter_sizes[unique] = variable.size
@@ -140,7 +144,7 @@ class Body:
             self._instruction()
         elif self.cursor.tokens[self.cursor.position + 1].text == ":":
             self._label()
-        elif not self.cursor.accept(";"):
+        else:
             self._instruction()
 
     def _directive(self, token: Token) -> None:
@@ -200,7 +204,7 @@ class Body:
             while cursor.token.kind == "dot":
                 modifiers.append(cursor.take().text[1:])
             decimal = _decimal(modifiers)
-            found = solid(operands(cursor, self.scope, ";", decimal, lists=opcode.text == "call"))
+            found = solid(operands(cursor, self.scope, ";", decimal, opcode.text))
         index = len(self.instructions)
         text = cursor.source(first, cursor.tokens[cursor.position - 1])
         self.instructions.append(

@@ -64,32 +64,24 @@ def complaint(instruction: Instruction, parameter_sizes: Mapping[str, int]) -> s
             continue
         if not isinstance(operand, types) or (negated and kind in "dpv"):
             return f"needs {what} as operand {place}"
-        if kind in "sw" and (found := _misfit(instruction, operand, place)) is not None:
+        if kind in "sw" and (found := _misfit(instruction, operand)) is not None:
             return found
         if kind == "a" and (found := _outside(instruction, operand, parameter_sizes)) is not None:
             return found
     return None
 
 
-def _misfit(instruction: Instruction, operand: Operand, place: int) -> str | None:
-    """Why a constant is none of the instruction's type (PTX ISA 4.5): u32 holds -2**31 to 2**32 - 1."""
+def _misfit(instruction: Instruction, operand: Operand) -> str | None:
+    """Why a constant is none of the instruction's type; an integer is cut to size (PTX ISA 4.5.1)."""
     if isinstance(operand, Vector):
-        found = (_misfit(instruction, e, place) for e in operand.elements if e is not None)
+        found = (_misfit(instruction, e) for e in operand.elements if e is not None)
         return next((one for one in found if one is not None), None)
-    if not isinstance(operand, Immediate) or not instruction.types:
+    if not isinstance(operand, Immediate) or not instruction.types or operand.kind == "int":
         return None
     widest = max(instruction.types, key=lambda name: TYPE_BITS[name])
-    bits = TYPE_BITS[widest]
-    if instruction.has("wide") and place == 4:  # what is added to a product is as wide as that
-        bits *= 2
-    if operand.kind != "int":
-        integer = all(name[0] in "us" for name in instruction.types)
-        too_long = widest[0] == "b" and bits < int(operand.kind[1:3])
-        return f"has a float constant where .{widest} is needed" if integer or too_long else None
-    low = -1 if widest == "pred" else -(1 << (bits - 1))
-    if not low <= operand.value < 1 << bits:
-        return f"has the constant {operand.value}, which does not fit .{widest}"
-    return None
+    integer = all(name[0] in "us" for name in instruction.types)
+    too_long = widest[0] == "b" and TYPE_BITS[widest] < int(operand.kind[1:3])
+    return f"has a float constant where .{widest} is needed" if integer or too_long else None
 
 
 def _outside(instruction: Instruction, operand: Operand, sizes: Mapping[str, int]) -> str | None:

@@ -34,12 +34,14 @@ class Scope:
     """The names of a module, a function or a `{ }` block; inner ones hide outer ones.
 
     `names` maps a register or variable to its operand (a vector register to a Vector), `labels` a
-    label to its unique name, or to the Vector that stands for a table of branch or call targets.
+    label to its unique name, or to the Vector that stands for a table of branch or call targets,
+    `elements` an array, by the name of its Symbol, to the bytes of one element.
     """
 
     parent: Scope | None = None
     names: dict[str, Register | Symbol | Vector] = field(default_factory=dict)
     labels: dict[str, Label | Vector] = field(default_factory=dict)
+    elements: dict[str, int] = field(default_factory=dict)
 
     def find(self, name: str) -> Register | Symbol | Vector | None:
         """What `name` means here."""
@@ -59,25 +61,35 @@ class Scope:
             scope = scope.parent
         return None
 
+    def element(self, name: str) -> int | None:
+        """The bytes of an element of the array that a Symbol names; None if it is no array."""
+        scope: Scope | None = self
+        while scope is not None:
+            if name in scope.elements:
+                return scope.elements[name]
+            scope = scope.parent
+        return None
+
 
 def operands(
-    cursor: Cursor, scope: Scope, closing: str, decimal: FloatKind, lists: bool = False
+    cursor: Cursor, scope: Scope, closing: str, decimal: FloatKind, opcode: str = ""
 ) -> tuple[Operand | None, ...]:
     """Reads operands separated by commas up to and including `closing`; `_` is None.
 
-    Parentheses hold a list of arguments where `lists` says so, as in a call, and a constant elsewhere.
+    Parentheses hold a list of arguments in a `call`, and a constant elsewhere; `a[1]` stands for the address
+    of an element in a `mov`, and elsewhere for an access to it.
     """
     found: list[Operand | None] = []
     while not cursor.accept(closing):
         if found:
             cursor.expect(",")
-        found.append(operand(cursor, scope, decimal, lists))
+        found.append(operand(cursor, scope, decimal, opcode))
     return tuple(found)
 
 
-def operand(cursor: Cursor, scope: Scope, decimal: FloatKind, lists: bool) -> Operand | None:
+def operand(cursor: Cursor, scope: Scope, decimal: FloatKind, opcode: str) -> Operand | None:
     """Reads one operand; an unknown name is a Label, to be resolved when the function has been read."""
-    if starts_constant(cursor) or (cursor.at("(") and not lists):
+    if starts_constant(cursor) or (cursor.at("(") and opcode != "call"):
         return constant(cursor, decimal)
     if cursor.accept("["):
         return _address(cursor, scope, decimal)
@@ -89,6 +101,9 @@ def operand(cursor: Cursor, scope: Scope, decimal: FloatKind, lists: bool) -> Op
         return Register(register(cursor, scope).name, negated=True)
     token = cursor.token
     first = _named(cursor, scope)
+    if isinstance(first, Symbol) and cursor.at("["):
+        element = Symbol(first.name, _index(cursor, scope, first.name))
+        return element if opcode == "mov" else Address(Symbol(element.name), element.offset)
     if cursor.accept("|"):
         second = None if cursor.accept("_") else register(cursor, scope)
         if first is not None and not isinstance(first, Register):
@@ -167,14 +182,28 @@ def _address(cursor: Cursor, scope: Scope, decimal: FloatKind) -> Operand:
     return found
 
 
+def _index(cursor: Cursor, scope: Scope, name: str) -> int:
+    """Reads `[3]` behind the name of an array; returns the byte offset (PTX ISA 6.4.2)."""
+    token = cursor.take()
+    size = scope.element(name)
+    if size is None:
+        raise cursor.error(f"{name} is no array", token)
+    if cursor.token.kind == "word" and not cursor.at("WARP_SZ"):
+        raise cursor.error("an index in a register is not supported; compute the address first")
+    offset = _integer(cursor) * size
+    cursor.expect("]")
+    return offset
+
+
 def _offset(cursor: Cursor) -> int:
     """Reads `+4`, `-4` or `+-4`, if one stands there."""
     return _integer(cursor) if cursor.at("+") or cursor.at("-") else 0
 
 
 def _integer(cursor: Cursor) -> int:
+    """Reads a constant as a signed number of 64 bits."""
     token = cursor.token
     found: Immediate = constant(cursor)
     if found.kind != "int":
-        raise cursor.error("an address offset is an integer", token)
-    return found.value
+        raise cursor.error("an offset or index is an integer", token)
+    return found.value - (1 << 64) if found.value >= 1 << 63 else found.value

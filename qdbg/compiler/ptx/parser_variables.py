@@ -104,6 +104,8 @@ def _variable(cursor: Cursor, where: Space, element: Form, external: bool) -> Va
     token = cursor.name("a variable")
     dimensions = list(_dimensions(cursor))
     data: _Initialiser | None = None
+    if cursor.at("=") and where not in ("global", "const"):
+        raise cursor.error(f"a .{where} variable takes no initial value, only .global and .const ones do")
     if cursor.accept("="):
         with cursor.reading(f"the initialiser of {token.text}"):
             values = _values(cursor, element)
@@ -173,7 +175,7 @@ def _values(cursor: Cursor, element: Form) -> _Values:
 def _value(cursor: Cursor, element: Form) -> _Value:
     token = cursor.token
     decimal: FloatKind = "f32bits" if element.type == "f32" else "f64bits"
-    if starts_constant(cursor):
+    if starts_constant(cursor) or cursor.at("(") or cursor.at("WARP_SZ"):
         # `0xff00(symbol)` is a byte of an address (PTX ISA 5.4.4, "Initializers").
         mask = integer_value(token.text) if cursor.tokens[cursor.position + 1].text == "(" else None
         if mask is None:
@@ -242,7 +244,9 @@ class _Initialiser:
         if value.literal is None:
             self._relocate(value, offset)
             return
-        width = SIZES[self.element.type]
+        width, kind = SIZES[self.element.type], self.element.type[0]
+        if kind in "usf" and (kind == "f") == (value.literal.kind == "int"):
+            raise self.cursor.error(f"a .{self.element.type} cannot have this initial value", value.token)
         bits = self._bits(value.literal) & ((1 << 8 * width) - 1)
         self.image[offset : offset + width] = bits.to_bytes(width, "little")
 
@@ -275,9 +279,7 @@ class _Initialiser:
 
 
 def _float(literal: Immediate) -> float:
-    """The value of a literal as a Python float."""
-    if literal.kind == "int":
-        return float(literal.value)
+    """The value of a float literal."""
     form, size = ("<f", 4) if literal.kind == "f32bits" else ("<d", 8)
     (value,) = struct.unpack(form, literal.value.to_bytes(size, "little"))
     return float(value)

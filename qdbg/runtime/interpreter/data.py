@@ -83,7 +83,7 @@ def _mov_parts(decoder: Decoder, destination: Operand, source: Operand, bits: in
         raise Refusal("moves a vector to a vector, which PTX does not have")
     from_, reads = _parts(source, bits)
     to, writes = _parts(destination, bits)
-    readers = [decoder.read(element, f"u{from_}") for element in reads]
+    readers = [decoder.read(element, f"b{from_}") for element in reads]
     writers = [decoder.write(element, f"b{to}") for element in writes]
     word = min(bits, 64)
     into, outof = word // from_, word // to  # parts of a word on either side

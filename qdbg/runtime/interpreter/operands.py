@@ -34,6 +34,8 @@ if TYPE_CHECKING:
 Read = Callable[["Warp"], Array]
 Write = Callable[["Warp", Array, Array], None]
 _MASK64 = (1 << 64) - 1
+#: Instructions whose registers may be wider than their types, and calls, which go by the callee's types.
+_RELAXED = ("ld", "ldu", "st", "cvt", "call")
 
 
 class Decoder:
@@ -71,8 +73,6 @@ class Decoder:
             raise Refusal("has a destination that is not a register")
         bits, width = TYPE_BITS[type_name], self.width(operand.name)
         self._check_file(operand.name, type_name)
-        if width < bits:
-            raise Refusal(f"writes {bits} bits to {operand.name}, which has {width}")
         name = self.names.key(operand.name)
         self.written.append(name)
         if _dtype(type_name).kind == "i" and width > bits:
@@ -106,6 +106,8 @@ class Decoder:
             case Symbol(name, inner):
                 return self._symbol(name, inner + offset, "u64")
             case Register(name):
+                if self.names.registers[name][0] == "f":
+                    raise Refusal(f"has its address in {name}, a .{self.names.registers[name]}")
                 key, step = self.names.key(name), np.uint64(offset & _MASK64)
                 if offset == 0:
                     return lambda warp: warp.registers[key]
@@ -143,8 +145,16 @@ class Decoder:
         return lambda warp: (warp.stack.frame + step).astype(dtype)
 
     def _check_file(self, name: str, type_name: str) -> None:
-        if (self.names.registers[name] == "pred") != (type_name == "pred"):
-            raise Refusal(f"uses {name}, a .{self.names.registers[name]}, as a .{type_name}")
+        """A register must be of the type's size, and not float where that is an integer or the reverse.
+
+        PTX ISA 9.2, "Type Checking of Instructions"; where 9.4.1 allows it, a register may be wider.
+        """
+        found = self.names.registers[name]
+        surplus = TYPE_BITS[found] - TYPE_BITS[type_name]
+        wider = surplus > 0 and (self.instruction.opcode in _RELAXED or found == "b128")
+        kinds = {"int" if t[0] in "us" else t[0] for t in (found, type_name)}
+        if (found == "pred") != (type_name == "pred") or (surplus and not wider) or kinds == {"int", "f"}:
+            raise Refusal(f"uses {name}, a .{found}, as a .{type_name}")
 
     def _constant(self, bits: int, type_name: str) -> Read:
         dtype = _dtype(type_name)
