@@ -22,23 +22,29 @@ _STARTS = (Kind.PC, Kind.STEP, Kind.LAST)
 
 @dataclass
 class Result:
-    """A launch that has run: its program, the tokens generated and the final state."""
+    """A launch that has run: its program, its prompt, the tokens generated and the final state."""
 
     program: Program
     bound: BoundLaunch
+    prompt: list[Token]
     tokens: list[Token]
     state: MachineState
 
     def array(self, name: str) -> NDArray[np.generic]:
         """An array of the launch after it."""
-        found = next(a for a in self.bound.allocations if a.name == name)
-        start = found.address - MEMORY_BASE
-        return self.state.memory.view(np.uint8)[start : start + found.size].view(found.data.dtype)
+        return array_of(self.bound, self.state.memory, name)
 
     @property
     def trap(self) -> str | None:
         """The trap that ended the launch, as text."""
         return next((str(t) for t in self.tokens if t.kind is Kind.TRAP), None)
+
+
+def array_of(bound: BoundLaunch, memory: NDArray[np.uint32], name: str) -> NDArray[np.generic]:
+    """An array of a launch, cut out of the machine's memory, uint32 [words]."""
+    found = next(a for a in bound.allocations if a.name == name)
+    start = found.address - MEMORY_BASE
+    return memory.view(np.uint8)[start : start + found.size].view(found.data.dtype)
 
 
 def prompt_of(text: str, config: MachineConfig = NANO) -> tuple[Program, BoundLaunch, list[Token]]:
@@ -84,7 +90,7 @@ def emulate(text: str, config: MachineConfig = NANO, limit: int = 200_000) -> Re
         if starts and newest.kind is Kind.STEP:
             instr = program.code[emulator.pc or 0]
             assert instr.held or instr.op not in LANE_OPS - {Op.ST}, f"{instr} was reached by no lane"
-    return Result(program, bound, generated, emulator.state())
+    return Result(program, bound, tokens, generated, emulator.state())
 
 
 def same_as_interpreter(text: str) -> Result:
