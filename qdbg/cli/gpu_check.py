@@ -62,10 +62,10 @@ class Checked:
 def gpu_check(kernels: tuple[Path, ...], output: Path, as_json: bool) -> int:
     """Compare the interpreter with a real NVIDIA GPU.
 
-    It runs the launches of KERNELS on the one that is here.  KERNELS are files or folders; kernels/ if not
-    given.  All arrays must hold the same bits; only where the file allows a distance (`expect out ~ ... ulp
-    n`) may they differ.  Approximate instructions are also
-    run by themselves, and must keep within the error that the PTX ISA states.
+    It runs the launches of KERNELS (files or folders; kernels/ if not given) on the one that is here.  All
+    arrays must hold the same bits; only where the file allows a distance (`expect out ~ ... ulp n`) may they
+    differ.  Approximate instructions are also run by themselves, and must keep within the error that the PTX
+    ISA states.
     """
     from qdbg.runtime.gpu import CudaGpu
     from qdbg.runtime.suite import cases
