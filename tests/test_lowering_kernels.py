@@ -219,7 +219,7 @@ def test_a_barrier_that_a_lane_never_reaches_traps() -> None:
     $END:
     """
     text = kernel(THREAD_ELEMENT + body + STORE, "a = u32[0, 1, 2, 3]", block="4")
-    assert emulate(text).trap in ("<trap lane 0: user>", "<trap lane 2: user>")
+    assert emulate(text).trap in ("<trap lane 0: barrier>", "<trap lane 2: barrier>")
     assert per_thread(body, [2, 3, 4]) == [13, 14, 15]
     assert per_thread(body, [0, 1, 0]) == [1, 2, 1]
 
