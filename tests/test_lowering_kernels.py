@@ -236,7 +236,7 @@ def test_a_barrier_in_a_loop_whose_trip_count_only_looks_divergent() -> None:
     """
     assert per_thread(body, [4, 4, 4]) == [3, 3, 3]
     text = kernel(THREAD_ELEMENT + body + STORE, "a = u32[4, 3, 4]", block="3")
-    assert str(emulate(text).trap).endswith(": user>")
+    assert str(emulate(text).trap).endswith(": barrier>")
 
 
 def test_dot_product_fits_the_token_budget() -> None:
