@@ -19,7 +19,10 @@ SMALL = MachineConfig(lanes=8, registers=32, uniforms=128, slots=8, program=512,
 def run_circuits(
     built: Machine, prompts: Sequence[Sequence[Token]], limit: int = 5000
 ) -> tuple[list[list[Token]], Simulator]:
-    """The tokens that each launch generates, END included, and the simulator as it stands then."""
+    """The tokens that each launch generates, END included, and the simulator as it stands then.
+
+    limit: passes, the prompt's among them, after which launches that have not ended are left as they are.
+    """
     vocabulary = built.vocabulary
     simulator = Simulator(built.netlist, built.schedule, len(prompts))
     queues = [[vocabulary[t] for t in prompt] for prompt in prompts]
@@ -36,8 +39,8 @@ def run_circuits(
                 if token != end:
                     queue.append(int(answers[launch]))
         if all(g[-1:] == [end] for g in generated):
-            return generated, simulator
-    raise AssertionError(f"not finished after {limit} tokens")
+            break
+    return generated, simulator
 
 
 def memory_words(simulator: Simulator, launch: int, config: MachineConfig) -> NDArray[np.uint32]:
