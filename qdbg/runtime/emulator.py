@@ -8,11 +8,12 @@ A pass consumes the newest token, then emits the next one:
 
 * `PC` sets the pc; `STEP`, `LAST` and a `BIT` marked last advance it by one; each of them starts the
   instruction now current.  No instruction runs before the first `PC`.
-* `RESULT` and `ACK` count the current instruction's finished lanes.  `RESULT` writes that lane's
-  destination register.  `LAST` arrives when the pc has moved on already, so the destination is the
-  `before` field of the new instruction, and the lane the highest active one under *its* pattern.
+* `RESULT`, `ACK` and `BIT` finish the current instruction's lowest lane that is still to do; those above
+  it follow.  `RESULT` writes that lane's destination register.  `LAST` arrives when the pc has moved on
+  already, so the destination is the `before` field of the new instruction, and the lane the highest
+  active one under *its* pattern.
 * `BIT` writes the bit of its lane into the slot of the current instruction, or of the one before
-  when it is marked last.  Only lanes above its own are still to do.
+  when it is marked last.
 * The lanes to run are those active after the token's own effects.  A lane's value goes out in chunks,
   `MORE` for all but the topmost; `LAST` closes the last lane's unless the instruction is unchained,
   in which case `RESULT` does and one `STEP` follows.  A store happens in its own pass and emits
@@ -45,7 +46,7 @@ from qdbg.compiler.machine.isa import (
     Trap,
     Width,
 )
-from qdbg.compiler.machine.vocabulary import Device, Kind, Token, Vocabulary, assemble, value_tokens
+from qdbg.compiler.machine.vocabulary import Device, Kind, Token, Vocabulary, assemble, chunks
 from qdbg.runtime.engine import Progress
 from qdbg.runtime.state import MachineState
 
@@ -105,8 +106,7 @@ class _Machine:
     bits: dict[int, int] = field(default_factory=dict)  #: slot -> lanes whose bit is 1
     exists: int = 0
     pc: int | None = None
-    done: int = 0  #: lanes of the current instruction that are finished
-    above: int = -1  #: only lanes above this one are still to do
+    next: int = 0  #: lanes of the current instruction from this one on are still to do
     held: int = 0  #: address that the newest HOLD read
     parts: list[int] = field(default_factory=list)  #: chunks of a value that is not complete
     device: Device = Device.MEMORY
@@ -173,8 +173,9 @@ class Emulator:
             registers[lane, register] = value
         slots = np.full((config.slots, config.lanes), -1, np.int8)
         for slot, lanes in m.written.items():
-            for lane in _lanes(lanes):
-                slots[slot, lane] = m.bits.get(slot, 0) >> lane & 1
+            for lane in range(config.lanes):
+                if lanes >> lane & 1:
+                    slots[slot, lane] = m.bits.get(slot, 0) >> lane & 1
         uniforms = np.zeros(config.uniforms, np.uint32)
         for index, value in m.devices[Device.UNIFORM].items():
             uniforms[index] = value
@@ -207,24 +208,24 @@ class Emulator:
                 self._start(self._pc + 1)
                 self._m.written.pop(self._current().before - SLOT_BASE, None)  # after CLR
             case Kind.RESULT:
-                lane = self._todo()[0]
-                m.done += 1
+                lane = _lowest(self._todo())
+                m.next = lane + 1
                 self._write(self._current().dst, lane, self._value(token.value))
             case Kind.OLD:
-                self._write(self._current().dst, self._todo()[0], self._value(token.value))
+                self._write(self._current().dst, _lowest(self._todo()), self._value(token.value))
             case Kind.LAST:
                 self._start(self._pc + 1)
                 here = self._current()
                 lane = self._active(here.care, here.value).bit_length() - 1
                 self._write(here.before, lane, self._value(token.value))
             case Kind.ACK:
-                m.done += 1
+                m.next = _lowest(self._todo()) + 1
             case Kind.BIT:
                 if token.last:
                     self._start(self._pc + 1)
                     slot = self._current().before
                 else:
-                    m.above, slot = token.lane, self._current().dst
+                    m.next, slot = token.lane + 1, self._current().dst
                 self._write_bit(slot - SLOT_BASE, token.lane, token.taken)
         m.newest = token
 
@@ -235,7 +236,7 @@ class Emulator:
         return self._m.pc
 
     def _start(self, pc: int) -> None:
-        self._m.pc, self._m.done, self._m.above = pc, 0, -1
+        self._m.pc, self._m.next = pc, 0
 
     def _value(self, top: int) -> int:
         parts, self._m.parts = self._m.parts, []
@@ -276,11 +277,10 @@ class Emulator:
                 mask &= ~(written & wrong)
         return mask
 
-    def _todo(self) -> list[int]:
-        """Lanes of the current instruction that are not finished, lowest first."""
-        here = self._current()
-        mask = self._active(here.care, here.value)
-        return [lane for lane in _lanes(mask) if lane > self._m.above][self._m.done :]
+    def _todo(self) -> int:
+        """Lanes of the current instruction that are not finished, as a mask."""
+        here, first = self._current(), self._m.next
+        return self._active(here.care, here.value) >> first << first
 
     def _emit(self) -> int:
         m = self._m
@@ -309,17 +309,17 @@ class Emulator:
             case Op.HALT:
                 return Token(Kind.END)
             case Op.TRAP:
-                first = _lanes(self._active(here.care, here.value))[:1]
-                return Token(Kind.TRAP, self._immediate & 7, lane=first[0] if first else 0)
+                first = _lowest(self._active(here.care, here.value))
+                return Token(Kind.TRAP, self._immediate & 7, lane=first)
         return Token(Kind.STEP)
 
     def _run_lane(self, here: _Word) -> Token:
         todo = self._todo()
         if here.uniform:
-            return self._value_token(here, todo[0] if todo else 0, Kind.LAST)
+            return self._value_token(here, _lowest(todo), Kind.LAST)
         if not todo:
             return Token(Kind.STEP)
-        lane, last = todo[0], len(todo) == 1
+        lane, last = _lowest(todo), todo & todo - 1 == 0
         if here.op is Op.CBR:
             taken = holds(here.cond, self._operand(here.a, lane), self._b(here, lane))
             return Token(Kind.BIT, lane=lane, taken=taken, last=last)
@@ -348,7 +348,8 @@ class Emulator:
                 self._m.held = address
         else:
             value = self._compute(here, lane)
-        return value_tokens(value, final)[len(self._m.parts)]
+        parts, done = chunks(value), len(self._m.parts)
+        return Token(final if done == len(parts) - 1 else Kind.MORE, parts[done])
 
     def _compute(self, here: _Word, lane: int) -> int:
         b = self._b(here, lane)
@@ -366,11 +367,11 @@ class Emulator:
 
     def _finish_hold(self) -> Token:
         """The held instruction for the lane whose old value has just arrived."""
-        lane, *others = self._todo()
+        todo = self._todo()
         self._m.pc = self._pc + 1
-        self._m.devices[Device.MEMORY][self._m.held // 4] = self._compute(self._current(), lane)
+        self._m.devices[Device.MEMORY][self._m.held // 4] = self._compute(self._current(), _lowest(todo))
         self._m.pc -= 1
-        return Token(Kind.ACK if others else Kind.STEP)
+        return Token(Kind.ACK if todo & todo - 1 else Kind.STEP)
 
     def _address(self, here: _Word, lane: int) -> int:
         a, c = self._operand(here.a, lane), self._operand(here.c, lane)
@@ -403,5 +404,6 @@ class Emulator:
         return 0 if register == NONE.index else self._m.registers.get((lane, register), 0)
 
 
-def _lanes(mask: int) -> list[int]:
-    return [lane for lane in range(mask.bit_length()) if mask >> lane & 1]
+def _lowest(mask: int) -> int:
+    """The lowest lane of a mask, 0 if it has none."""
+    return max((mask & -mask).bit_length() - 1, 0)

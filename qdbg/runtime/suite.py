@@ -133,7 +133,7 @@ def propose(case: Case, config: MachineConfig, limit: int) -> Proposal:
         launch=case.launch,
         kernel=prepared.kernel,
         prompt_tokens=len(prepared.image.ids),
-        ptx_instructions=alone(session).instructions,
+        ptx_instructions=alone(session).instructions if outcome is None else outcome.ptx_instructions,
         tokens=len(session.tokens),
         kinds=dict(Counter(token(i).kind.name.lower() for i in session.tokens)),
         mismatch=session.mismatch,

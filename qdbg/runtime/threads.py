@@ -26,7 +26,7 @@ class Threads:
         return self._interpreter.warps
 
     def __len__(self) -> int:
-        return sum(warp.lanes for warp in self.warps)
+        return len(self.warps) * self.warps[0].lanes
 
     @property
     def pc(self) -> NDArray[np.int64]:
@@ -47,6 +47,8 @@ class Threads:
     @property
     def stuck(self) -> Mask:
         """Threads that wait for others."""
+        if not self.warps[0].block.waiting:
+            return np.zeros(len(self), np.bool_)
         stuck: Mask = self.waiting >= 0
         return stuck
 
@@ -66,7 +68,7 @@ class Threads:
 
     def execute(self, index: int, threads: Mask) -> list[Event]:
         """Execute an instruction for these threads, warp after warp.  Raises as `Warp.execute` does."""
-        parts = np.split(threads, len(self.warps))
+        parts = threads.reshape(len(self.warps), -1)
         warps = zip(list(self.warps), parts, strict=True)
         return [warp.execute(index, part) for warp, part in warps if part.any()]
 

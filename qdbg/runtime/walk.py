@@ -6,6 +6,7 @@ at.  Lanes are the machine's: the block's threads, warp after warp.
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import Any
 
 import numpy as np
@@ -33,9 +34,9 @@ class Walk:
         self.bound = bound
         self.interpreter = interpreter
         self.threads = Threads(interpreter)
-        #: Where lanes stop that are led to work, and where those stop that only run ahead.
-        self._work_places = np.array(sorted(correspondence.anchors), np.int64)
-        self._stops = np.union1d(self._work_places, np.array(list(correspondence.accesses), np.int64))
+        #: Where lanes go on that are led to work, and where those go on that only run ahead.
+        self._free = self._all_but(correspondence.anchors)
+        self._ahead = self._all_but(correspondence.anchors | correspondence.accesses.keys())
         self.known: dict[str, Mask] = self._nothing_known()
         # Lanes without which a barrier completed: bool [2, lanes], of the block and of the warp.
         self._missed = np.zeros((2, len(self.threads)), np.bool_)
@@ -55,8 +56,9 @@ class Walk:
     def position(self, lanes: Mask, anchor: int) -> int:
         """The next PTX instruction of these lanes, of which the machine will complete `anchor` next."""
         there = self._pad(lanes)
-        at = {int(pc) for pc in self.threads.pc[there]}
-        return at.pop() if len(at) == 1 and self.threads.runnable[there].all() else anchor
+        pcs = self.threads.pc[there]
+        together = len(pcs) > 0 and (pcs == pcs[0]).all() and self.threads.runnable[there].all()
+        return int(pcs[0]) if together else anchor
 
     def fronts(self) -> list[tuple[int, int]]:
         """(PTX instruction, lane mask) of every group of lanes that has not left the kernel."""
@@ -112,6 +114,12 @@ class Walk:
     def _nothing_known(self) -> dict[str, Mask]:
         return {name: np.zeros(len(self.threads), np.bool_) for name in self.kernel.registers}
 
+    def _all_but(self, places: Collection[int]) -> Mask:
+        """Which PTX instructions are not among `places`: bool [instructions + 1], also at -1."""
+        others = np.ones(len(self.kernel.body) + 1, np.bool_)
+        others[list(places)] = False
+        return others
+
     def _next_block(self) -> None:
         self.interpreter.next_block()
         self.known = self._nothing_known()
@@ -163,10 +171,10 @@ class Walk:
             self._run_ahead(self.threads.live)  # the others may be all that the barrier waits for
 
     def _run_ahead(self, lanes: Mask, led: bool = False) -> None:
-        stops = self._work_places if led else self._stops
+        free = self._free if led else self._ahead
         for _ in range(2 * len(self.kernel.body) * len(lanes)):
             pcs = self.threads.pc
-            ahead = lanes & self.threads.runnable & (~np.isin(pcs, stops) | self._passing(pcs))
+            ahead = lanes & self.threads.runnable & (free[pcs] | self._passing(pcs))
             if not ahead.any():
                 return
             index = int(pcs[ahead].min())

@@ -26,6 +26,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from enum import IntEnum, auto
+from functools import cache
 
 from qdbg.compiler.machine.config import LINE, MEMORY_BASE, MachineConfig
 from qdbg.compiler.machine.isa import WORD_BITS, Program, Trap, encode
@@ -97,8 +98,13 @@ class Vocabulary:
 
     def __init__(self, config: MachineConfig):
         self.config = config
-        self.tokens: list[Token] = list(self._all(config))
-        self._ids = {token: index for index, token in enumerate(self.tokens)}
+        self.tokens, self._ids = self._numbered(config)
+
+    @staticmethod
+    @cache  # every launch of a suite asks for it
+    def _numbered(config: MachineConfig) -> tuple[list[Token], dict[Token, int]]:
+        tokens = list(Vocabulary._all(config))
+        return tokens, {token: index for index, token in enumerate(tokens)}
 
     @staticmethod
     def _all(config: MachineConfig) -> Iterator[Token]:
