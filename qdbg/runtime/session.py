@@ -219,7 +219,7 @@ class Session(Execution):
         """Run until a breakpoint, one of the PTX instructions `targets`, or `until`."""
         moved = False
         while not until():
-            at = self.position()
+            at = self.position() if targets or self.breakpoints.all() else None
             if at is not None:
                 path = self.map.path(*at)
                 # Where the run starts nothing stops it: that is where it was stopped before.

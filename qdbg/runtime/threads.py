@@ -19,6 +19,7 @@ class Threads:
 
     def __init__(self, interpreter: Interpreter):
         self._interpreter = interpreter
+        self._count = sum(warp.lanes for warp in interpreter.warps)  # the same in every block
 
     @property
     def warps(self) -> list[Warp]:
@@ -26,7 +27,7 @@ class Threads:
         return self._interpreter.warps
 
     def __len__(self) -> int:
-        return len(self.warps) * self.warps[0].lanes
+        return self._count
 
     @property
     def pc(self) -> NDArray[np.int64]:
