@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from qdbg.compiler.ptx.ir import Instruction, Module, Operand, Special, Vector
+from qdbg.compiler.ptx.ir import Instruction, Module, Operand, Special, Symbol, Vector
 
 #: The family that an opcode needs by itself; that of `div`, `fma`, `rcp` and `sqrt` is their type's.
 OPCODES = {
@@ -37,7 +37,23 @@ def families(module: Module) -> str:
     for function in module.functions:
         for instruction in function.body:
             used.update(_families(instruction))
+    if any(_recursive(function.name, module) for function in module.functions):
+        used.add("R")
     return "".join(sorted(used))
+
+
+def _recursive(name: str, module: Module) -> bool:
+    """Whether a function calls itself, through others or not."""
+    bodies = {function.name: function.body for function in module.functions}
+    waiting, seen = [name], set[str]()
+    while waiting:
+        for instruction in bodies.get(waiting.pop(), ()):
+            called = {o.name for o in instruction.operands if isinstance(o, Symbol)}
+            if instruction.opcode == "call" and name in called:
+                return True
+            waiting += sorted(called - seen) if instruction.opcode == "call" else []
+            seen |= called
+    return False
 
 
 def _families(i: Instruction) -> Iterator[str]:
@@ -72,7 +88,7 @@ def _of_type(i: Instruction, type_: str) -> Iterator[str]:
 def _of_64_bits(i: Instruction) -> Iterator[str]:
     wide = i.has("wide", "hi")
     if i.opcode in ("atom", "red"):
-        yield "Q"
+        yield "S"
     elif i.opcode in _ADDRESSES and not (i.opcode in ("mad", "mul") and not wide) and not i.has("hi"):
         return
     else:
@@ -91,9 +107,9 @@ def _of_modifiers(i: Instruction) -> Iterator[str]:
     if i.opcode == "cvt" and i.has("sat"):
         yield "I"
     if i.opcode in ("bar", "barrier") and i.has("red", "arrive", "warp"):
-        yield "K" if i.has("warp") else "Q"
+        yield "K" if i.has("warp") else "S"
     if i.opcode in ("ld", "st", "atom", "red") and not i.has("global", "shared", "const", "local", "param"):
-        yield "Q"  # a generic address
+        yield "S"  # a generic address
 
 
 def _of_operand(i: Instruction, operand: Operand) -> Iterator[str]:

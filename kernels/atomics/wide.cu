@@ -1,6 +1,6 @@
 // 64-bit atomics: a sum that passes 2^32, a maximum, and a product built out of `atomicCAS`.
 //
-// qdbg-needs: A D G L Q
+// qdbg-needs: A D G L S
 //
 // qdbg: launch wide<<<2, 8>>>(sum = u64[1], largest = u64[1], product = u64[1] = 1)
 // qdbg: expect sum = u64[584115552392]

@@ -1,6 +1,6 @@
 // Real recursion: a function that calls itself, at another depth in every lane.
 //
-// qdbg-needs: A M O
+// qdbg-needs: A M O R
 //
 // qdbg: launch recursion<<<1, 6>>>(n = i32[0, 1, 2, 4, 5, 7], fibonacci = i32[6], ackermann = i32[6])
 // qdbg: expect fibonacci = i32[0, 1, 1, 3, 5, 13]

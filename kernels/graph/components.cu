@@ -1,6 +1,6 @@
 // Connected components: every edge pulls the labels of its ends down to the smaller one until none moves.
 //
-// qdbg-needs: A C G Q
+// qdbg-needs: A C G S
 //
 // qdbg: launch components<<<1, 6>>>(from = i32[0, 1, 3, 6, 7, 5], to = i32[2, 2, 4, 7, 8, 3],
 // qdbg:                             label = i32[9] = iota, edges = 6)

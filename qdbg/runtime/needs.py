@@ -31,7 +31,7 @@ def stated(text: str, path: str) -> frozenset[str]:
     for letter in letters:
         if letter not in FAMILIES:
             line = text.count("\n", 0, found.start()) + 1 if found else 0
-            raise LaunchError(f"{path}:{line}", f"there is no family {letter}; they are A to Q")
+            raise LaunchError(f"{path}:{line}", f"there is no family {letter}; they are A to S")
     return frozenset(letters)
 
 

@@ -32,7 +32,7 @@ from qdbg.compiler.ptx.ir import Function, Module
 __all__ = ["SUPPORTED", "Geometry", "LoweringError", "lower"]
 
 #: The families of `ptx.families` whose instructions are all lowered; of others some are.
-SUPPORTED = frozenset("ACDEHJKLMN")
+SUPPORTED = frozenset("ACDEGHJKLMNOS")
 
 
 def lower(module: Module, kernel: Function, geometry: Geometry, config: MachineConfig = NANO) -> Program:

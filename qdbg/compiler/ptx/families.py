@@ -1,7 +1,8 @@
 """Families of PTX instructions, by which a kernel says what it needs and the machine what it has.
 
 They are in the order in which real kernels come to need them.  Who executes all instructions of families
-A to G runs about half of the kernels that people publish.
+A to G runs about half of the kernels that people publish.  R and S are the parts of O and Q that a machine
+of integers without a stack must tell apart.
 """
 
 from __future__ import annotations
@@ -23,5 +24,7 @@ FAMILIES: dict[str, str] = {
     "N": "local memory",
     "O": "calls",
     "P": "double precision",
-    "Q": "generic addresses, half precision, 64-bit atomics, clocks, everything else",
+    "Q": "half precision, clocks, everything else",
+    "R": "recursion",
+    "S": "generic addresses, 64-bit atomics, barriers that reduce",
 }
