@@ -130,6 +130,6 @@ def weight(value: Any, seen: set[int]) -> int:
         return sum(_ENTRY + weight(part, seen) for part in value.values())
     if isinstance(value, list | tuple | set | frozenset):
         return _ENTRY + sum(weight(part, seen) for part in value)
-    names = getattr(type(value), "__slots__", None)
-    parts = [getattr(value, name) for name in names] if names else vars(value).values()
+    names = getattr(type(value), "__slots__", ())
+    parts = [getattr(value, name) for name in names] or getattr(value, "__dict__", {}).values()
     return _ENTRY + sum(weight(part, seen) for part in parts)
