@@ -177,3 +177,14 @@ def test_a_loop_in_front_of_one_that_waits_ends_before_the_barrier_behind_it() -
     found = emulate(kernel(THREAD_ELEMENT + body, f"a = u32{values}", block="64"))
     assert found.trap is None
     assert found.array("a").tolist() == [n + 10 * max(n, 1) for n in values]
+
+
+def test_a_block_of_the_grid_starts_when_all_lanes_are_done_with_the_one_before() -> None:
+    """Also where the kernel begins with the loop that waits: each lane writes the block that it is in."""
+    body = """
+    ld.param.u64 %d1, [lock]; ld.param.u64 %d2, [seen]; mov.u32 %r5, %ctaid.x;
+    $L: atom.global.cas.b32 %r1, [%d1], 0, 1; setp.ne.u32 %p1, %r1, 0; @%p1 bra $L;
+    ld.global.u32 %r2, [%d2]; mad.lo.u32 %r2, %r2, 2, %r5; st.global.u32 [%d2], %r2;
+    atom.global.exch.b32 %r3, [%d1], 0; ret;"""
+    result = emulate(kernel(body, "lock = u32[1]; seen = u32[1]", block="5", grid="2"))
+    assert list(result.array("seen")) == [0b0000011111]

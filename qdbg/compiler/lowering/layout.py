@@ -102,7 +102,7 @@ def _skip_empty(blocks: Blocks) -> None:
     for index in range(len(blocks)):
         seen = {index}
         target = index
-        while not (block := blocks[target]).operations and block.barrier is None and not block.meets:
+        while not (block := blocks[target]).operations and not _kept(block):
             end = block.end
             if not isinstance(end, Jump) or end.within is not None or end.target in seen:
                 break
@@ -120,6 +120,11 @@ def _drop_closed(blocks: Blocks) -> None:
             header = block.end.within
             if header not in reachable(outcomes, outcomes[header], range(len(blocks))):
                 block.end = Jump(block.end.target)
+
+
+def _kept(block: Block) -> bool:
+    """Whether a block means something even without operations."""
+    return block.barrier is not None or block.starts or bool(block.meets)
 
 
 def _order(blocks: Blocks) -> list[int]:

@@ -63,6 +63,7 @@ class _Selector:
         start = builder.reserve()
         builder.enter(start)
         self.kernel_exit = self._grid_loop(start)
+        builder.blocks[start].starts = self.kernel_exit != builder.exit
         builder.blocks[self.kernel_exit].done = True
         for instruction in self.kernel.body:
             for block in self.at_label.get(instruction.index, ()):
