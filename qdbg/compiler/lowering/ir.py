@@ -190,9 +190,9 @@ Terminator = Jump | Branch | Exit | Stop
 class Block:
     """Operations and where control goes after them.
 
-    barrier: the bar.sync executed on entry; starts: whether this is where a block of the grid begins, a loop's
-    header of its own; done: whether this is where threads exit; meets: the warp instructions in it, which
-    lanes execute together.
+    barrier: the bar.sync executed on entry; starts: whether this is the header of the loop over the grid's
+    blocks; done: whether this is where threads exit; meets: the warp instructions in it, which lanes
+    execute together.
     """
 
     end: Terminator
