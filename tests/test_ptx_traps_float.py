@@ -44,6 +44,26 @@ def test_trap_24_rounding_to_integers() -> None:
         value("cvt.s32.f32", ONE, types=f32, result="s32")
 
 
+@pytest.mark.parametrize(
+    ("instruction", "operand", "expected"),
+    [
+        ("cvt.f32.f32", 0xFFC00001, 0xFFC00001),
+        ("cvt.f32.f32", 0x7F800001, 0x7F800001),
+        ("cvt.ftz.f32.f32", 0xFFC00001, 0x7FFFFFFF),
+        ("cvt.f64.f64", 0x7FF0000000000001, 0x7FF0000000000001),
+        ("cvt.f64.f32", 0xFFC00001, 0xFFF8000020000000),
+        ("cvt.ftz.f64.f32", 0xFFC00001, 0x7FFFFFFFE0000000),
+        ("cvt.ftz.f64.f32", 0x7F800001, 0x7FFFFFFFE0000000),
+        ("neg.ftz.f32", 0x7F800001, 0xFFC00001),
+        ("abs.ftz.f32", 0xFF800001, 0x7FC00001),
+    ],
+)
+def test_trap_30_what_ptxas_makes_of_nans(instruction: str, operand: int, expected: int) -> None:
+    """The values that ptxas 13.0 folds these to for sm_75."""
+    to, *source = instruction.split(".")[-2:] if instruction.startswith("cvt") else ("f32", "f32")
+    assert value(instruction, operand, types=(source[0],), result=to) == expected
+
+
 def test_trap_25_integer_to_float_rounds_once() -> None:
     from_u32, from_u64 = ("u32",), ("u64",)
     assert value("cvt.rn.f32.u32", 0x01000001, types=from_u32, result="f32") == 0x4B800000

@@ -123,14 +123,20 @@ forms("cvt", _pairs(("bf16",), _INTEGERS), _RND)(_from_integer)
 
 
 def _float_to_float(instruction: Instruction) -> Form:
-    """With `.rni` and the like to an integral number of the same format."""
+    """With `.rni` and the like to an integral number of the same format; without a modifier it is a move.
+
+    `.ftz` makes a NaN of f32 the canonical one before it becomes a wider one.
+    """
     to, source = instruction.types
+    if instruction.modifiers == (to, to):
+        bits = f"b{TYPE_BITS[to]}"
+        return Form((bits,), bits, lambda a: a)
     integral = next((f for m, f in _INTEGRAL.items() if instruction.has(m)), None)
     mode, ftz = rounding_mode(instruction), instruction.has("ftz")
 
     def function(a: Array) -> Array:
         if ftz and source == "f32":
-            a = flush(a)
+            a = canonical(flush(a))
         exact = FORMATS[source].to_f64(a)
         result = round_f64(integral(exact) if integral else exact, to, mode)
         if ftz and to == "f32":

@@ -30,6 +30,12 @@ def is_nan(bits: Array, format_: Format) -> Array:
     return bits & bits.dtype.type(format_.sign - 1) > format_.infinity
 
 
+def _quiet(bits: Array, format_: Format) -> Array:
+    """Patterns with signalling NaNs made quiet, which `.ftz` does as well."""
+    highest = (format_.infinity & -format_.infinity) >> 1  # the bit below the exponent
+    return np.where(is_nan(bits, format_), bits | bits.dtype.type(highest), bits)
+
+
 def _form(instruction: Instruction, arity: int, function: Callable[..., Array], result: str = "") -> Form:
     """A form of `function(*patterns, format)`; operands are flushed with `.ftz`."""
     type_name = instruction.types[0]
@@ -37,7 +43,7 @@ def _form(instruction: Instruction, arity: int, function: Callable[..., Array], 
 
     def on_patterns(*patterns: Array) -> Array:
         if ftz:
-            patterns = tuple(flush_pattern(x, format_) for x in patterns)
+            patterns = tuple(_quiet(flush_pattern(x, format_), format_) for x in patterns)
         return function(*patterns, format_)
 
     if type_name not in ("f32", "f64"):
