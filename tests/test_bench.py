@@ -9,13 +9,17 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from lowered import emulate
 
 from qdbg.cli import main
 from qdbg.compiler.machine.config import NANO
 from qdbg.compiler.machine.vocabulary import Kind
-from qdbg.runtime.bench import alone, fit, peak_memory, rates
+from qdbg.runtime.bench import fit, rates
+from qdbg.runtime.bench_processes import alone, peak_memory
+from qdbg.runtime.cost import Cost, Purpose, cost
 from qdbg.runtime.emulator import Emulator
 from qdbg.runtime.launcher import LaunchOptions, prepare
+from qdbg.runtime.suite import Case, propose
 
 DOT = Path(__file__).parent.parent / "kernels" / "dot.cu"
 
@@ -55,6 +59,46 @@ def test_memory_is_of_a_fresh_process() -> None:
     assert little < 300e6
 
 
+#: Three of four lanes store 5,000 times their number, the lowest bit changed.
+COUNTED = """// qdbg: launch k<<<1, 4>>>(out = u32[4])
+.version 8.0
+.target sm_75
+.address_size 64
+.visible .entry k(.param .u64 out)
+{
+.reg .pred %p<1>; .reg .b32 %r<4>; .reg .b64 %d<4>;
+mov.u32 %r0, %tid.x;
+setp.eq.u32 %p0, %r0, 0;
+@%p0 bra $OUT;
+ld.param.u64 %d0, [out];
+mul.wide.u32 %d1, %r0, 4;
+add.s64 %d2, %d0, %d1;
+mul.lo.u32 %r1, %r0, 5000;
+xor.b32 %r2, %r1, 1;
+st.global.u32 [%d2], %r2;
+$OUT:
+ret;
+}
+"""
+
+
+def test_cost_of_a_launch(tmp_path: Path) -> None:
+    """By hand: four lanes issue 3 instructions, three of them 6 more and all the last, one warp 10.
+
+    The products 5000, 10000, 15000 come back in two parts each, and so do they with the lowest bit changed.
+    """
+    kernel = tmp_path / "k.ptx"
+    kernel.write_text(COUNTED)
+    found = cost(propose(Case(str(kernel), 1), NANO, 1_000))
+    assert (found.instructions, found.lane_instructions) == (10, 4 * 3 + 3 * 6 + 4)
+    assert found.purposes[Purpose.VALUE] == found.purposes[Purpose.MORE] == 6
+    assert found.purposes[Purpose.BRANCH] == 4
+    assert found.purposes[Purpose.STORE] == 3
+    assert found.purposes[Purpose.END] == 1
+    assert found.tokens == len(emulate(COUNTED).tokens)
+    assert (found + Cost()).purposes == found.purposes
+
+
 @pytest.mark.stock
 def test_quick_report(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as exit_:
@@ -82,8 +126,8 @@ def test_quick_report(capsys: pytest.CaptureFixture[str]) -> None:
     for entry in report["kernels"]:
         assert entry["tokens"] == tokens_of(entry["launch"])
     assert report["tokens"]["total"] == sum(k["tokens"] for k in report["kernels"])
-    assert report["tokens"]["total"] == sum(report["tokens"]["kinds"].values())
-    assert report["tokens"]["kinds"]["end"] == 2
+    assert report["tokens"]["total"] == sum(kind["tokens"] for kind in report["tokens"]["kinds"].values())
+    assert report["tokens"]["kinds"]["traps and ends"]["tokens"] == 2
     sizes = [point["tokens"] for point in report["growth"]["points"]]
     assert sizes == sorted(set(sizes))
     assert report["growth"]["slope"] > 0

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import sys
-from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
@@ -13,15 +12,18 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from qdbg.cli.bench_report import print_report
 from qdbg.cli.failure import Exit, Failure
 from qdbg.cli.options import DEFAULT_MAX_PASSES, json_option
 from qdbg.cli.progress import COMPILING, progress_line, tell_note
 
 if TYPE_CHECKING:
     from qdbg.runtime.checkpoints import Checkpoint
+    from qdbg.runtime.cost import Cost
     from qdbg.runtime.sparse.engine import SparseEngine
     from qdbg.runtime.stock import StockEngine
     from qdbg.runtime.suite import Proposal
+    from qdbg.runtime.verified import Verified
 
 Stage = Callable[[str], None]
 
@@ -43,8 +45,6 @@ class Effort:
 
 FULL = Effort(15, (400, 4), (2_000, 400), (50, 200, 500, 800, 1_200, 1_600), 5)
 QUICK = Effort(2, (100, 2), (300, 40), (10, 30, 60), 1)
-#: From this share of the memory's bandwidth on it is memory that limits an engine.
-MEMORY_BOUND = 0.7
 
 
 @click.command()
@@ -74,7 +74,9 @@ def measure(kernels: tuple[Path, ...], effort: Effort) -> dict[str, Any]:
     from qdbg.cli.verify import kernel_paths
     from qdbg.compiler.machine.config import NANO
     from qdbg.runtime import bench as measuring
+    from qdbg.runtime import bench_processes as processes
     from qdbg.runtime.checkpoints import find_or_build
+    from qdbg.runtime.cost import cost
     from qdbg.runtime.sparse import native
     from qdbg.runtime.sparse.engine import SparseEngine
     from qdbg.runtime.stock import StockEngine
@@ -92,28 +94,29 @@ def measure(kernels: tuple[Path, ...], effort: Effort) -> dict[str, Any]:
         for case in suite:
             stage(f"counting tokens: {case}")
             proposals.append(_propose(case))
+        counted = [(p.verified, cost(p)) for p in proposals if not p.verified.endless]
         ended = [p for p in proposals if not p.verified.status and not p.verified.endless]
         if not ended:
             raise Failure("none of the kernels runs to an end: there is nothing to time")
         longest = max(ended, key=lambda p: p.verified.tokens)
         ids, tokens = longest.prepared.image.ids, longest.session.tokens
         stage("starting the debugger")
-        paints = [measuring.first_paint(Path(longest.verified.path)) for _ in range(effort.paints)]
+        paints = [processes.first_paint(Path(longest.verified.path)) for _ in range(effort.paints)]
         stage("building the checkpoint")
-        build_s, build_memory = measuring.alone(measuring.build_afresh, NANO)
+        build_s, build_memory = processes.alone(processes.build_afresh, NANO)
         stage("opening the engines")
         sparse, stock = SparseEngine(checkpoint.path), StockEngine(checkpoint.path)
         memory = {}
         for name in ("sparse", "stock"):
             stage(f"memory of {name}")
-            memory[name] = measuring.alone(measuring.memory_of, (name, NANO, ids, 4))
+            memory[name] = processes.alone(processes.memory_of, (name, NANO, ids, 4))
         speeds = _speeds(sparse, stock, ids, tokens, effort, stage)
         bound = _bound(sparse, ids, min(1_000, len(tokens) - 1), speeds["passes"].each["sparse"])
         points = measuring.growth(
             sparse, NANO, effort.sizes, lambda n: stage(f"a loop of {n:,} rounds on sparse")
         )
     return {
-        "machine": measuring.machine(),
+        "machine": processes.machine(),
         "checkpoint": _checkpoint(checkpoint),
         "launch": {"kernel": longest.verified.path, "launch": longest.verified.launch},
         **speeds_as_json(speeds, memory),
@@ -121,8 +124,8 @@ def measure(kernels: tuple[Path, ...], effort: Effort) -> dict[str, Any]:
         "first_paint_s": _median([p for p in paints if p is not None]),
         "build_s": round(build_s, 3),
         "build_memory_bytes": build_memory,
-        "kernels": [_counted(p) for p in proposals if not p.verified.endless],
-        "tokens": _tokens(proposals),
+        "kernels": [_launch(verified, cost) for verified, cost in counted],
+        "tokens": _suite([cost for _, cost in counted]),
         "growth": {
             "points": [{"tokens": n, "seconds": round(s, 6)} for n, s in points],
             **asdict(measuring.fit(points)),
@@ -204,103 +207,50 @@ def _checkpoint(checkpoint: Checkpoint) -> dict[str, Any]:
     }
 
 
-def _counted(proposal: Proposal) -> dict[str, Any]:
-    v = proposal.verified
+def _launch(verified: Verified, cost: Cost) -> dict[str, Any]:
     return {
-        "kernel": v.kernel,
-        "file": v.path,
-        "launch": v.launch,
-        "prompt_tokens": v.prompt_tokens,
-        "tokens": v.tokens,
-        "ptx_instructions": v.ptx_instructions,
-        "tokens_per_instruction": round(v.tokens / v.ptx_instructions, 3) if v.ptx_instructions else None,
+        "kernel": verified.kernel,
+        "file": verified.path,
+        "launch": verified.launch,
+        "prompt_tokens": verified.prompt_tokens,
+        "tokens": cost.tokens,
+        "ptx_instructions": cost.instructions,
+        "lane_instructions": cost.lane_instructions,
+        "tokens_per_instruction": _each(cost.tokens, cost.instructions),
+        "tokens_per_lane_instruction": _each(cost.tokens, cost.lane_instructions),
     }
 
 
-def _tokens(proposals: list[Proposal]) -> dict[str, Any]:
-    """Sums over the suite, endless launches left out."""
-    counted = [p.verified for p in proposals if not p.verified.endless]
-    kinds: Counter[str] = Counter()
-    for v in counted:
-        kinds.update(v.kinds)
-    tokens, instructions = sum(v.tokens for v in counted), sum(v.ptx_instructions for v in counted)
+def _suite(costs: list[Cost]) -> dict[str, Any]:
+    """Sums over the suite, by what the tokens are for."""
+    from qdbg.runtime.cost import Cost
+
+    total = sum(costs, Cost())
     return {
-        "total": tokens,
-        "ptx_instructions": instructions,
-        "per_instruction": round(tokens / instructions, 3) if instructions else None,
-        "kinds": dict(kinds.most_common()),
+        "total": total.tokens,
+        "ptx_instructions": total.instructions,
+        "lane_instructions": total.lane_instructions,
+        "per_instruction": _each(total.tokens, total.instructions),
+        "per_lane_instruction": _each(total.tokens, total.lane_instructions),
+        "kinds": {
+            str(purpose): {
+                "tokens": tokens,
+                "per_instruction": _each(tokens, total.instructions),
+                "per_lane_instruction": _each(tokens, total.lane_instructions),
+            }
+            for purpose, tokens in total.purposes.most_common()
+        },
     }
+
+
+def _each(tokens: int, instructions: int) -> float | None:
+    return round(tokens / instructions, 3) if instructions else None
 
 
 def _median(values: list[float]) -> float | None:
     from statistics import median
 
     return round(median(values), 4) if values else None
-
-
-def print_report(report: dict[str, Any]) -> None:
-    """The figures for a person."""
-    from rich.console import Console
-    from rich.table import Table
-
-    from qdbg.cli.verify_report import WIDTH
-
-    console = Console(width=None if sys.stdout.isatty() else WIDTH, highlight=False)
-    about = report["machine"]
-    console.print(f"{about['processor']}, {about['cores']} cores, one thread; {about['system']}")
-    table = Table(box=None, header_style="bold", pad_edge=False)
-    table.add_column("")
-    for heading in ("sparse", "stock", "ratio"):
-        table.add_column(heading, justify="right")
-    rows = {"passes": "forward passes a second", "prefill": "prefill, tokens a second"}
-    rows["verify"] = "verify, tokens a second"
-    for kind, label in rows.items():
-        key = "passes_per_s" if kind == "passes" else f"{kind}_tokens_per_s"
-        found = [f"{report[name][key]:,.0f}" for name in ("sparse", "stock")]
-        table.add_row(label, *found, f"{report['ratio'][kind]:,.0f}")
-    memory = [_megabytes(report[name]["memory_bytes"]) for name in ("sparse", "stock")]
-    table.add_row("peak memory", *memory, "")
-    bound = report["bound"]
-    table.add_row("weights read in a pass", f"{bound['weight_bytes_per_pass'] / 1e3:,.0f} kB", "", "")
-    console.print(table)
-    console.print()
-    for line in figures(report):
-        console.print(line, soft_wrap=True)
-    console.print()
-    table = Table(box=None, header_style="bold", pad_edge=False)
-    table.add_column("file", overflow="fold")
-    for heading in ("launch", "tokens", "PTX instr.", "tokens/instr."):
-        table.add_column(heading, justify="right", no_wrap=True)
-    for k in report["kernels"]:
-        share = f"{k['tokens_per_instruction']:.2f}" if k["tokens_per_instruction"] else ""
-        row = (k["file"], str(k["launch"] or ""), f"{k['tokens']:,}", f"{k['ptx_instructions']:,}", share)
-        table.add_row(*row)
-    console.print(table)
-
-
-def figures(report: dict[str, Any]) -> list[str]:
-    """What is not a comparison, a sentence each."""
-    checkpoint, tokens, growth = report["checkpoint"], report["tokens"], report["growth"]
-    paint, bound = report["first_paint_s"], report["bound"]
-    kinds = ", ".join(f"{count:,} {kind}" for kind, count in tokens["kinds"].items())
-    first, last = growth["points"][0]["tokens"], growth["points"][-1]["tokens"]
-    return [
-        f"first picture of the debugger: {f'{paint:.2f} s' if paint is not None else 'not measured here'}",
-        f"checkpoint: {_megabytes(checkpoint['bytes'])}, {checkpoint['nonzeros']:,} weights that are not 0, "
-        f"{checkpoint['layers']} layers of {checkpoint['hidden']}; built in {report['build_s']:.1f} s "
-        f"with {_megabytes(report['build_memory_bytes'])} of memory",
-        f"memory gives a thread {bound['memory_bytes_per_s'] / 1e9:.1f} GB a second; the weights that sparse "
-        f"reads take {bound['share']:.0%} of that, so "
-        + ("memory bounds it" if bound["share"] > MEMORY_BOUND else "its own instructions bound it"),
-        f"growth: {1e6 * growth['slope']:,.0f} us of processor time a token, {first:,} to {last:,} tokens, "
-        f"straight line with R^2 = {growth['r2']:.5f}",
-        f"suite: {tokens['total']:,} tokens for {tokens['ptx_instructions']:,} PTX instructions, "
-        f"{tokens['per_instruction']} each: {kinds}",
-    ]
-
-
-def _megabytes(size: int | None) -> str:
-    return "?" if size is None else f"{size / 1e6:,.0f} MB"
 
 
 @contextmanager

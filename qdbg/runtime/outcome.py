@@ -95,17 +95,22 @@ def conclude(session: Session, seconds: float) -> Outcome:
 
 
 def alone(session: Session) -> Interpreter:
-    """The interpreter after it ran the launch alone, up to a fault or to the session's pass limit.
+    """The interpreter after it ran the launch alone, up to a fault or to the session's pass limit."""
+    interpreter = reference(session)
+    with suppress(Fault, Unsupported, LimitReached):
+        interpreter.run(session.pass_limit)
+    return interpreter
+
+
+def reference(session: Session) -> Interpreter:
+    """The interpreter, about to run the launch alone.
 
     In step with a machine it regroups lanes as that machine does, and runs a kernel whose calls are
     expanded; what it counts alone is the launch's own.
     """
     from qdbg.runtime.launch import bind
 
-    interpreter = Interpreter(session.source.ptx, bind(session.source, session.bound.launch))
-    with suppress(Fault, Unsupported, LimitReached):
-        interpreter.run(session.pass_limit)
-    return interpreter
+    return Interpreter(session.source.ptx, bind(session.source, session.bound.launch))
 
 
 def report(session: Session, outcome: Outcome) -> dict[str, Any]:
