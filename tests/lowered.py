@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from ptx_runner import interpreter, source
 
 from qdbg.compiler.machine.config import LINE, MEMORY_BASE, NANO, MachineConfig
-from qdbg.compiler.machine.isa import LANE_OPS, VALUE_OPS, Op, Program
+from qdbg.compiler.machine.isa import LANE_INDEX, LANE_OPS, VALUE_OPS, Op, Program
 from qdbg.compiler.machine.vocabulary import Kind, Token
 from qdbg.runtime.emulator import Emulator
 from qdbg.runtime.interpreter.errors import Fault
@@ -68,6 +68,7 @@ def check_layout(program: Program) -> None:
             assert (other.held, other.pattern) == (True, instr.pattern), f"{pc} is a HOLD by itself"
         elif instr.op in VALUE_OPS and not (instr.uniform or instr.unchained or instr.held):
             assert program.code[pc + 1].pattern == instr.pattern, f"{pc} is chained to another pattern"
+        assert instr.op is not Op.SHFL or LANE_INDEX not in (instr.a, instr.b), f"{pc} shuffles lane numbers"
         if instr.uniform:
             operands = [r for r in (instr.a, instr.b, instr.c) if str(r) != "-"]
             picks = instr.op in (Op.ADD, Op.SHFL)  # the first active lane, or the one that is named

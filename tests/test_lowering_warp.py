@@ -69,6 +69,14 @@ def test_shuffles_by_registers(mode: str, clamp: int, threads: int, diverged: st
     run(body, words(threads))
 
 
+@pytest.mark.parametrize("shuffle", ["up.b32 %r1, %r1, 0, 0", "idx.b32 %r1, %r1, %r0, 0x1f1f"])
+def test_a_shuffle_from_the_lane_itself_copies(shuffle: str) -> None:
+    """Offset 0, or segments of one lane: SHFL cannot take the lane's own number as the lane to read."""
+    values = words(40)
+    result = emulate(text(f"shfl.sync.{shuffle}, -1;", values))
+    np.testing.assert_array_equal(result.array("a"), values)
+
+
 @pytest.mark.parametrize("threads", [32, 96])
 def test_a_butterfly_in_a_loop(threads: int) -> None:
     body = """mov.u32 %r3, 16; setp.eq.u32 %p1, %r3, %r3;

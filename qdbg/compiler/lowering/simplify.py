@@ -41,6 +41,8 @@ def simplify(o: Operation) -> Operation:
         return _high(o)
     if o.op in ADDRESS_OPS and not o.held:
         return _sum(o)
+    if o.op is Op.SHFL and o.b == LANE:
+        return _copy(o, o.a)
     if o.op is Op.SHFL and not isinstance(o.a, str):
         return _copy(o, o.b if o.a == LANE else o.a)
     if o.op not in PURE_OPS or o.held:
