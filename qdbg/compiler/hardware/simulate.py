@@ -87,7 +87,6 @@ class Memory:
         self.past: list[Array] = []
         #: A read without literals takes every row; rows that are never written add nothing.
         self.reads_all = not any(head.read.values())
-        self.written = np.intersect1d(self.read, self.write)
         self.gated = [c for c in head.out if head.gate.get(c)]
         self.gate_forms = _Forms([_conjunction(head.gate[c]) for c in self.gated])
         out = [(s.index, c, w) for c, targets in head.out.items() for s, w in targets.items()]
@@ -118,7 +117,7 @@ class Memory:
         if not enable.any():
             return
         launch, which = np.nonzero((self.write_forms(values) > 0) & enable[:, None])
-        if (launch[1:] == launch[:-1]).any():
+        if len(launch) > len(np.unique(launch)):
             raise SimulationError(f"head {self.head.name} writes several rows at once")
         past = self.past or [np.maximum(self.data_forms(values), 0)]
         data = np.zeros((len(values), self.channels), np.float32)
@@ -131,11 +130,12 @@ class Memory:
 
     def _read(self, values: Array) -> tuple[Array, Array]:
         if self.reads_all:
-            return self.rows[:, self.written].sum(1), self.ballast[:, self.written].sum(1)
+            rows = np.intersect1d(self.read, self.write)
+            return self.rows[:, rows].sum(1), self.ballast[:, rows].sum(1)
         seen = np.zeros((len(values), self.channels), np.float32)
         scale = np.zeros(len(values), np.float32)
         launch, which = np.nonzero(self.read_forms(values) > 0)
-        if (launch[1:] == launch[:-1]).any():
+        if len(launch) > len(np.unique(launch)):
             raise SimulationError(f"head {self.head.name} reads several rows at once")
         row = self.read[which]
         seen[launch] = self.rows[launch, row]
@@ -169,7 +169,7 @@ class Simulator:
         for token, content in netlist.embeddings.items():
             for signal, value in content.items():
                 self.embedding[token, signal.index] = value
-        self.answers = np.array(list(netlist.logits))
+        self.answers = list(netlist.logits)
         self.logit_forms = _Forms(list(netlist.logits.values()))
         self.values = np.zeros((batch, len(signals)), np.float32)
 
@@ -179,7 +179,7 @@ class Simulator:
         Raises SimulationError if a signal leaves its bounds.
         """
         self.settle(self.embedding[np.asarray(tokens)])
-        result: NDArray[np.intp] = self.answers[self.logit_forms(self.values).argmax(1)]
+        result: NDArray[np.intp] = np.array(self.answers)[self.logit_forms(self.values).argmax(1)]
         return result
 
     def settle(self, values: Array, watch: Callable[[int, Array], None] | None = None) -> None:

@@ -170,7 +170,7 @@ def warp_masks(
 
 
 def _one_lane(net: Netlist, config: MachineConfig, name: str) -> OneLane:
-    return OneLane(net.bus(f"{name}.high", -(-config.lanes // LOW)), net.bus(f"{name}.low", LOW))
+    return OneLane(net.bus(f"{name}.high", -(-config.lanes // LOW)), net.bus(f"{name}.low", min(LOW, config.lanes)))
 
 
 def _at(lane: OneLane, here: int, not_there: int | None) -> dict[Signal, int]:
