@@ -122,14 +122,13 @@ def _done_lanes(net: Netlist, config: MachineConfig, tokens: Inputs) -> Linear:
 def _ticks(net: Netlist, clock: Signal, most: int, up: Linear | int = 1) -> Linear:
     """How often a clock was halved, up to `most` times, where `up`.
 
-    Two ticks share a signal: a sum of more would need more bits than a float has, since what is left of
-    the clock makes every term a fraction, and only the two of a tick cancel.
+    A signal a tick: a sum of more would need more bits than a float has, since what is left of the clock
+    makes every term a fraction, and only the two of a tick cancel.
     """
-    counts = []
-    for ticks in range(1, most + 1, 2):
-        pair = range(ticks, min(ticks + 2, most + 1))
-        terms = [term for n in pair for term in _ticked(net, clock, n, up)]
-        counts.append(net.define(f"{clock.name}.ticks{ticks}", terms, 0, len(pair)))
+    counts = [
+        net.define(f"{clock.name}.tick{ticks}", _ticked(net, clock, ticks, up))
+        for ticks in range(1, most + 1)
+    ]
     return total(counts)
 
 
