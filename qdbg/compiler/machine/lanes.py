@@ -170,7 +170,8 @@ def warp_masks(
 
 
 def _one_lane(net: Netlist, config: MachineConfig, name: str) -> OneLane:
-    return OneLane(net.bus(f"{name}.high", -(-config.lanes // LOW)), net.bus(f"{name}.low", min(LOW, config.lanes)))
+    low = min(LOW, config.lanes)
+    return OneLane(net.bus(f"{name}.high", -(-config.lanes // LOW)), net.bus(f"{name}.low", low))
 
 
 def _at(lane: OneLane, here: int, not_there: int | None) -> dict[Signal, int]:
