@@ -66,3 +66,12 @@ def test_declarations_of_more_memory_than_there_is(
     loaded = source(text, "t.ptx")
     with pytest.raises(LaunchError, match=cause):
         bind(loaded, launch_for(loaded))
+
+
+def test_an_array_may_take_all_memory() -> None:
+    """4,096 words, and no thread needs any for itself; what lies behind them cannot be touched."""
+    body = "mov.u32 %r0, %tid.x; ld.param.u64 %d1, [a]; st.global.u32 [%d1+16380], 7;"
+    body += "setp.eq.u32 %p1, %r0, 3; @%p1 st.global.u32 [%d1+16384], 8; ret;"
+    result = emulate(kernel(body, "a = u32[4096]", block="4"))
+    assert result.trap == "<trap lane 3: out of bounds>"
+    assert {int(n): int(result.array("a")[n]) for n in result.array("a").nonzero()[0]} == {4095: 7}

@@ -27,14 +27,14 @@ _BARRIERS = 16
 class PrivateMemory:
     """Byte addresses and sizes.
 
-    parameters: address of the parameter space; addressed: whether the kernel takes the address of a
-    parameter, so that they must lie there; frame: local variable -> offset in a window, of which
+    parameters: address of the parameter space; parameter_bytes: what lies there, 0 unless the kernel takes
+    the address of a parameter; frame: local variable -> offset in a window, of which
     `frame_bytes` are used; local: address of the first window; stride: bytes from one to the next; threads:
     how many windows there are; scratch_bytes: what reductions of a warp and barriers that count need.
     """
 
     parameters: int
-    addressed: bool
+    parameter_bytes: int
     frame: dict[str, int]
     frame_bytes: int
     local: int
@@ -55,7 +55,17 @@ class PrivateMemory:
         """Address of the memory that reductions of a warp and barriers work in."""
         if self.frame_bytes:
             return self.local + self.threads * self.stride
-        return self.local if self.addressed else self.parameters
+        return self.local if self.parameter_bytes else self.parameters
+
+    @property
+    def used(self) -> int:
+        """The first byte past what the kernel needs; 0 where it needs nothing."""
+        if self.scratch_bytes:
+            return self.scratch + self.scratch_bytes
+        if self.frame_bytes:
+            start, size = self.windows[-1]
+            return start + size
+        return self.parameters + self.parameter_bytes if self.parameter_bytes else 0
 
     @property
     def end(self) -> int:
@@ -75,7 +85,7 @@ def private_memory(bound: BoundLaunch) -> PrivateMemory:
     symbols = {o.name for i in bound.kernel.body for o in i.operands if isinstance(o, Symbol)}
     return PrivateMemory(
         parameters,
-        addressed=not symbols.isdisjoint(bound.parameter_offsets),
+        0 if symbols.isdisjoint(bound.parameter_offsets) else len(bound.parameters),
         frame=frame,
         frame_bytes=round_up(size, 4),
         local=local,

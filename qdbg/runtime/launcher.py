@@ -213,10 +213,10 @@ def _image(source: Source, bound: BoundLaunch, config: MachineConfig) -> Image:
 
     symbols = function_addresses(source.ptx) | bound.symbols
     private = private_memory(bound)
-    if private.end > config.memory_end:
+    if private.used > config.memory_end:
         raise LaunchError(
             bound.launch.origin,
-            f"the launch needs {private.end - MEMORY_BASE} bytes of memory (of which local "
+            f"the launch needs {private.used - MEMORY_BASE} bytes of memory (of which local "
             f"memory takes {private.frame_bytes} for each of {bound.threads} threads) and the machine has "
             f"{4 * config.words}; use less",
         )
@@ -244,8 +244,8 @@ def _image(source: Source, bound: BoundLaunch, config: MachineConfig) -> Image:
         for index, word in enumerate(_words(allocation.data.tobytes())):
             memory[allocation.address + 4 * index] = word
     allocated = [(a.address, a.size) for a in bound.allocations]
-    if private.addressed:
-        allocated.append((private.parameters, len(bound.parameters)))
+    if private.parameter_bytes:
+        allocated.append((private.parameters, private.parameter_bytes))
         memory |= {private.parameters + 4 * index: word for index, word in enumerate(parameters)}
     allocated += private.windows
     if private.scratch_bytes:

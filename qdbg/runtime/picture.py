@@ -171,7 +171,7 @@ class Painter:
             start = (address - MEMORY_BASE) // 4
             expected = reference[start : start + (size + 3) // 4].copy()
             arrays.append(self._array(state, name, address, dtype, expected))
-        if private.addressed:
+        if private.parameter_bytes:
             padded = bound.parameters + bytes(-len(bound.parameters) % 4)
             expected = np.frombuffer(padded, np.uint32)
             arrays.append(self._array(state, "params", private.parameters, words, expected))

@@ -119,7 +119,7 @@ def _emitted(
 
 def _check_memory(spills: Spills, config: MachineConfig) -> None:
     """Whether the registers in memory have room there."""
-    end, left = spills.base + spills.size, config.memory_end - spills.base
+    end, left = spills.base + spills.size, max(0, config.memory_end - spills.base)
     if spills.size and end > config.memory_end:
         raise LoweringError(
             f"the kernel keeps too many values at once: those that do not fit the machine's "
