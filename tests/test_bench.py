@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -15,7 +16,7 @@ from qdbg.cli import main
 from qdbg.compiler.machine.config import NANO
 from qdbg.compiler.machine.vocabulary import Kind
 from qdbg.runtime.bench import fit, rates
-from qdbg.runtime.bench_processes import alone, peak_memory
+from qdbg.runtime.bench_processes import alone, first_paint, peak_memory
 from qdbg.runtime.cost import Cost, Purpose, cost
 from qdbg.runtime.emulator import Emulator
 from qdbg.runtime.launcher import LaunchOptions, prepare
@@ -131,6 +132,14 @@ def test_quick_report(capsys: pytest.CaptureFixture[str]) -> None:
     sizes = [point["tokens"] for point in report["growth"]["points"]]
     assert sizes == sorted(set(sizes))
     assert report["growth"]["slope"] > 0
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="there are no pseudo-terminals")
+def test_a_first_line_longer_than_the_pane_is_seen(tmp_path: Path) -> None:
+    """The longest word stands where the pane ends."""
+    kernel = tmp_path / "long.cu"
+    kernel.write_text(f"// Short words,{' and more' * 10} unrecognisable\n{DOT.read_text()}")
+    assert first_paint(kernel, patience=30) is not None
 
 
 def tokens_of(launch: int) -> int:

@@ -100,8 +100,8 @@ def first_paint(kernel: Path, patience: float = 60.0) -> float | None:
     import termios
 
     lines = kernel.read_text(encoding="utf-8-sig").splitlines()
-    # Highlighting and wrapping may cut a line, but no word.
-    words = [word for line in lines[:3] for word in re.findall(r"[A-Za-z]{4,}", line)]
+    # Highlighting may cut a line, but no word; what stands beyond column 40 may lie outside of the pane.
+    words = [word for line in lines[:3] for word in re.findall(r"[A-Za-z]{4,}", line[:40])]
     goal = max(words, key=len, default=kernel.name).encode()
     ours, theirs = pty.openpty()
     fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 50, 160, 0, 0))
