@@ -161,6 +161,17 @@ def test_verify_a_batch(stock_small: StockEngine, launches: list[Prepared]) -> N
 
 
 @pytest.mark.stock
+def test_kernels_in_bfloat16(small_checkpoint: Path, stock_small: StockEngine) -> None:
+    """Division in divergent lanes, shared memory between barriers: every token as in float32."""
+    kernels = Path(__file__).parent.parent / "kernels"
+    files = [kernels / "divergent" / "gcd.cu", kernels / "reduction" / "block_max.cu"]
+    prompts = [prepare(file, LaunchOptions(), SMALL).image.ids for file in files]
+    launches = [(prompt, emulated(prompt)) for prompt in prompts]
+    assert stock_small.verify_batch(launches) == [None, None]
+    assert StockEngine(small_checkpoint, "bfloat16").verify_batch(launches) == [None, None]
+
+
+@pytest.mark.stock
 def test_rows_go_in_turn_and_never_back(stock_small: StockEngine, launches: list[Prepared]) -> None:
     prompts = [launch.image.ids for launch in launches[:2]]
     first, second = stock_small.batch(prompts)
