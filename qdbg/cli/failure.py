@@ -37,6 +37,8 @@ _STATUS = {
     ("qdbg.runtime.interpreter.errors", "Unsupported"): Exit.UNSUPPORTED,
     ("qdbg.runtime.interpreter.errors", "Fault"): Exit.UNSUPPORTED,
     ("qdbg.runtime.interpreter.errors", "LimitReached"): Exit.UNSUPPORTED,
+    ("qdbg.runtime.commands", "CommandError"): Exit.USAGE,
+    ("qdbg.runtime.breakpoints", "BreakpointError"): Exit.USAGE,
     ("qdbg.runtime.bench", "BenchError"): Exit.MISMATCH,
     ("qdbg.runtime.gpu", "NoGpu"): Exit.UNSUPPORTED,
     ("qdbg.runtime.engine", "Interrupted"): Exit.INTERRUPTED,

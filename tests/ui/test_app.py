@@ -41,7 +41,7 @@ async def debugger(
     wait: bool = True,
 ) -> AsyncIterator[Debugger]:
     """The app on a terminal of that size, at its first stop."""
-    app = DebuggerApp(open_session, "countdown.cu", fakes.CUDA, "cuda", lambda error: (str(error), 2))
+    app = DebuggerApp(open_session, "countdown.cu", fakes.CUDA, "cuda", describe)
     async with app.run_test(size=size) as pilot:
         if wait:
             await until(pilot, lambda: app.view is not None)
@@ -250,6 +250,22 @@ async def test_restart_and_back() -> None:
         assert shown_line(pilot) == LINE["ld.param.u64 %rd1, [countdown_param_0]"]
         await press(pilot, "s", "s", "S")
         assert shown_line(pilot) == LINE["mov.u32 %r1, %tid.x"]
+
+
+@pytest.mark.parametrize(
+    ("command", "sentence"),
+    [
+        ("print %none", "there is no register and no array '%none' in"),
+        ("step 0", "0 is not"),
+        ("until 99", "line 99 is behind the last instruction of"),
+    ],
+)
+async def test_a_command_that_the_session_refuses_is_one_sentence(command: str, sentence: str) -> None:
+    async with debugger() as pilot:
+        app(pilot).execute(command)
+        await until(pilot, lambda: not app(pilot).runner.busy)
+        await pilot.pause()
+        assert message(pilot).strip().startswith(sentence)
 
 
 async def test_error_while_opening_is_one_sentence_and_a_status() -> None:
