@@ -59,6 +59,11 @@ PROGRAMS = {
     "barrier in some lanes": (f"{FIRST_TWO} @%p1 bar.sync 0; {STORE_3}", [0] * 4, [3] * 4),
     "exit in some lanes": (f"{FIRST_TWO} @%p1 exit; {STORE_3}", [0] * 4, [0, 0, 3, 3]),
     "return before a barrier": (f"{FIRST_TWO} @%p1 bra L; bar.sync 0; {STORE_3} L:", [0] * 4, [0, 0, 3, 3]),
+    "a sum with memory behind a barrier that lanes miss": (
+        "setp.gt.u32 %p1, %r1, 1; @%p1 bra L; bar.sync 0; ld.global.u32 %r2, [%rd3]; add.u32 %r2, %r2, %r1;"
+        "st.global.u32 [%rd3], %r2; L:",
+        [5, 5, 5, 5], [5, 6, 5, 5],
+    ),
     "a barrier in a loop that lanes leave": (
         "mov.u32 %r3, 0; L: bar.sync 0; add.u32 %r3, %r3, 1; setp.lt.u32 %p1, %r3, %r1; @%p1 bra L;"
         + STORE_3,

@@ -169,6 +169,7 @@ class Walk:
         self._run_ahead(lanes, led)
         if (lanes & self.threads.stuck).any():
             self._run_ahead(self.threads.live)  # the others may be all that the barrier waits for
+            self._run_ahead(lanes, led)
 
     def _run_ahead(self, lanes: Mask, led: bool = False) -> None:
         free = self._free if led else self._ahead
