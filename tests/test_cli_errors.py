@@ -199,6 +199,16 @@ def test_trap_names_line_lane_and_reason(qdbg: Run) -> None:
     assert_fails(alone, 3, "thread (5, 0, 0)", "outside every array", "st.global.u32")
 
 
+def test_warps_at_two_barriers_are_the_machines_limit(qdbg: Run, tmp_path: Path) -> None:
+    """They may meet: the machine says that it is the one who cannot do it, and what can."""
+    source = "// qdbg: launch k<<<1, 64>>>(a = i32[64])\n__global__ void k(int *a)\n{\n"
+    source += "if (threadIdx.x < 32) { a[0]++; __syncthreads(); }\nelse { a[1]--; __syncthreads(); }\n}\n"
+    (tmp_path / "k.cu").write_text(source)
+    machine = qdbg("run", "k.cu", "--engine", "emulator")
+    assert_fails(machine, 3, "k.cu:4: ", "the machine needs all threads", "--engine interpreter")
+    assert qdbg("run", "k.cu", "--engine", "interpreter")[0] == 0
+
+
 @pytest.mark.parametrize("engine", ["emulator", "interpreter"])
 def test_infinite_loop_ends_at_the_limit(qdbg: Run, engine: str) -> None:
     assert_fails(

@@ -1,4 +1,4 @@
-"""Barriers on the emulator, against the interpreter: whole, reducing, counting and impossible ones."""
+"""Barriers on the emulator, against the interpreter: whole, reducing, counting and split ones."""
 
 from __future__ import annotations
 
@@ -86,7 +86,8 @@ def test_producers_arrive_and_consumers_wait(first: str) -> None:
         "setp.gt.u32 %p1, %r0, 31; @%p1 bra $A; bar.sync 0; bra $OUT; $A: bar.sync 0; bar.sync 0;",
     ],
 )
-def test_impossible_barriers_trap(body: str) -> None:
+def test_barriers_that_lanes_reach_by_two_instructions_trap(body: str) -> None:
+    """A GPU lets the warps of the second program meet; the machine cannot."""
     text = kernel(f"mov.u32 %r0, %tid.x; {body} $OUT: ret;", "a = u32[1]", block="64")
     result = emulate(text)
     assert result.trap is not None

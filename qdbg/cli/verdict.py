@@ -28,7 +28,8 @@ _REASONS = {
     Trap.MISALIGNED: "misaligned, the address is no multiple of what is accessed",
     Trap.UNSUPPORTED: "this version of the machine lacks the instruction",
     Trap.USER: "the kernel trapped itself",
-    Trap.BARRIER: "the barrier can never complete",
+    Trap.BARRIER: "the machine needs all threads at this barrier that have not exited, and this one is "
+    "elsewhere; let the whole block reach one instruction, or use --engine interpreter",
     Trap.ASSERT: "an assertion failed",
     Trap.RECURSION: "the machine has no call stack; a recursive call needs --engine interpreter",
 }

@@ -38,8 +38,8 @@ class Correspondence:
         )
         anchored = [(i, a) for i, a in zip(program.code, self.anchor, strict=True) if a is not None]
         works = [(i.op, a) for i, a in anchored]
-        #: PTX indices that some machine instruction does the work of.  A barrier is none: only lanes for
-        #: which it can never complete meet an instruction of its own, a trap.
+        #: PTX indices that some machine instruction does the work of.  A barrier is none: only lanes
+        #: that are elsewhere when others wait there meet an instruction of its own, a trap.
         self.anchors = frozenset(a for op, a in works if op is not Op.TRAP or not self.barrier(a))
         #: Those that a lane passes without any work where its guard is false.
         self.optional = frozenset(

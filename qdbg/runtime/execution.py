@@ -131,7 +131,7 @@ class Execution:
         if at is not None and reason is Reason.UNSUPPORTED:
             said = f"the machine lacks `{at.name}`"
         elif at is not None and self.map.barrier(at.index):
-            said = "the barrier can never complete"
+            said = "not at this barrier, where the machine needs every thread"
         elif reason in _SAID:
             said = _SAID[reason]
         thread = thread_index(lane, self.bound.block)

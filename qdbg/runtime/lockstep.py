@@ -86,8 +86,9 @@ class Lockstep(Walk):
     def trapped(self, trace: Trace) -> None:
         """The machine trapped: so must the interpreter, in the same lane.
 
-        Not compared: an instruction that only the machine lacks, and a barrier that can never complete,
-        which the interpreter notices when nothing else is left to run.
+        Not compared: an instruction that only the machine lacks, and a barrier that not all threads reach.
+        The interpreter may complete that together with others; if it cannot, it notices when nothing is left
+        to run.
         """
         assert trace.trap is not None
         self._number = trace.count

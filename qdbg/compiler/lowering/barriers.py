@@ -2,8 +2,9 @@
 
 A barrier waits for the threads of the block that have not exited (PTX ISA 9.7.13.1).  It completes where
 every lane that is not at it exits without meeting another one; such lanes may run later than the barrier
-here.  Any other lane that waits elsewhere at that time is a deadlock.  A lane that traps never exits, so
-traps run before what the lanes beside them do next: no barrier is passed in front of a trap.
+here.  Where any other lane is elsewhere at that time, the machine traps: it may come to another barrier,
+and lanes cannot meet at two instructions (a GPU lets warps do so).  A lane that traps never exits, so traps
+run before what the lanes beside them do next: no barrier is passed in front of a trap.
 """
 
 from __future__ import annotations

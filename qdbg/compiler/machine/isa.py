@@ -90,7 +90,7 @@ class Trap(IntEnum):
     MISALIGNED = 1  #: the address is not a multiple of the access's size
     UNSUPPORTED = 2  #: a PTX instruction that the machine lacks was executed
     USER = 3  #: the PTX instruction `trap`
-    BARRIER = 4  #: a barrier that can never complete
+    BARRIER = 4  #: it is elsewhere while others wait at a barrier
     ASSERT = 5  #: __assertfail was called
     RECURSION = 6  #: a call that cannot be inlined
 
