@@ -17,12 +17,14 @@ from hypothesis import HealthCheck, Phase, given, seed, settings
 from hypothesis import strategies as st
 from lowered import Result, array_of, emulate
 from machines import SMALL, memory_words, run_circuits
+from numpy.typing import NDArray
 from programs import FEATURES, Case, programs
 from ptx_runner import interpreter
 
 from qdbg.compiler.lowering import LoweringError
 from qdbg.compiler.machine.build import machine
 from qdbg.compiler.machine.config import MachineConfig
+from qdbg.runtime.launch import BoundLaunch
 
 #: What a kernel may contain besides 32-bit arithmetic and control flow, which differ: early returns and
 #: device functions in the first, everything that threads do together in the second.
@@ -88,13 +90,19 @@ def disagreements(runs: list[Run], config: MachineConfig) -> list[str]:
     for index, (run, tokens) in enumerate(zip(runs, generated, strict=True)):
         if tokens != run.result.tokens:
             found.append(f"tokens differ from the emulator's\n{run.case.text}")
-        reference = interpreter(run.case.text)
-        reference.run(200_000)
-        memory = memory_words(simulator, index, config)
-        for name in run.case.written:
-            if not np.array_equal(array_of(run.result.bound, memory, name), reference.array(name)):
-                found.append(f"{name} differs from the interpreter's\n{run.case.text}")
+        found += differences(run.case, run.result.bound, memory_words(simulator, index, config))
     return found
+
+
+def differences(case: Case, bound: BoundLaunch, memory: NDArray[np.uint32]) -> list[str]:
+    """A sentence, with the PTX, for each array that the interpreter ends with otherwise."""
+    reference = interpreter(case.text)
+    reference.run(200_000)
+    return [
+        f"{name} differs from the interpreter's\n{case.text}"
+        for name in case.written
+        if not np.array_equal(array_of(bound, memory, name), reference.array(name))
+    ]
 
 
 def _main() -> None:

@@ -13,6 +13,7 @@ machine instructions with its anchor.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import cached_property
 
 from qdbg.compiler.machine.isa import Op, Program
 from qdbg.compiler.ptx.cfg import ControlFlow
@@ -105,6 +106,26 @@ class Correspondence:
             if step in self.anchors:
                 break
         return (anchor,)
+
+    def towards(self, anchor: int) -> frozenset[int]:
+        """Where lanes may stand that can get to `anchor` without other work on the way; also there."""
+        found, pending = {anchor}, [anchor]
+        while pending:
+            before = self._predecessors[pending.pop()]
+            new = {n for n in before if n not in found and (n not in self.anchors or n in self.optional)}
+            found |= new
+            pending += new
+        return frozenset(found)
+
+    @cached_property
+    def _predecessors(self) -> list[tuple[int, ...]]:
+        """The instructions from which control may come to each instruction."""
+        blocks = ControlFlow(self.kernel).blocks
+        before: list[tuple[int, ...]] = [(n - 1,) for n in range(len(self.kernel.body))]
+        for block in blocks:
+            if block.start < block.end:
+                before[block.start] = tuple(blocks[n].end - 1 for n in block.predecessors)
+        return before
 
     def _walk(self, index: int) -> Iterator[int]:
         """Instructions in order of execution, as long as no condition decides it."""

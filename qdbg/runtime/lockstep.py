@@ -59,7 +59,7 @@ class Lockstep(Walk):
         if anchor is not None:
             completes = self.map.completes(pc)
             if self.map.chooses(pc):
-                self._choose(anchor, self.threads.live if uniform else there, completes)
+                self._choose(anchor, self._bound_for(anchor) if uniform else there, completes)
             elif anchor in self.map.branching:
                 self._gather(anchor, there, uniform)
             elif completes:

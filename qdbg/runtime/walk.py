@@ -37,6 +37,7 @@ class Walk:
         #: Where lanes go on that are led to work, and where those go on that only run ahead.
         self._free = self._all_but(correspondence.anchors)
         self._ahead = self._all_but(correspondence.anchors | correspondence.accesses.keys())
+        self._towards: dict[int, Mask] = {}  # work -> where lanes stand that may get there next
         self.known: dict[str, Mask] = self._nothing_known()
         # Lanes without which a barrier completed: bool [2, lanes], of the block and of the warp.
         self._missed = np.zeros((2, len(self.threads)), np.bool_)
@@ -135,7 +136,7 @@ class Walk:
 
     def _arrive(self, anchor: int, lanes: Mask, uniform: bool) -> Mask:
         """Let lanes run ahead until they stand at work; those whose work `anchor` is."""
-        there = self.threads.live if uniform else self._pad(lanes)
+        there = self._bound_for(anchor) if uniform else self._pad(lanes)
         self._catch_up(there, led=True)
         for _ in range(len(self.kernel.body)):
             if not (there & self.threads.stuck).any() or (uniform and self._at(anchor).any()):
@@ -143,6 +144,12 @@ class Walk:
             self._go_on_without()
             self._catch_up(there, led=True)
         return self._at(anchor) if uniform else there
+
+    def _bound_for(self, anchor: int) -> Mask:
+        """The lanes that may get to work `anchor` next.  The others stay where a person can stop them."""
+        if anchor not in self._towards:
+            self._towards[anchor] = ~self._all_but(self.map.towards(anchor))
+        return self.threads.live & self._towards[anchor][self.threads.pc]
 
     def _complete(self, lanes: Mask) -> None:
         """The machine is past an instruction at which these lanes met: let none of them wait for others."""
