@@ -6,7 +6,8 @@ import pytest
 
 from qdbg.compiler.machine.alu import evaluate
 from qdbg.compiler.machine.config import MEMORY_BASE, TINY
-from qdbg.compiler.machine.isa import LANE_INDEX, NONE, SLOT_BASE, Cond, Instr, Op, Pattern, Program, Reg
+from qdbg.compiler.machine.encoding import SLOT_BASE
+from qdbg.compiler.machine.isa import LANE_INDEX, NONE, Cond, Instr, Op, Pattern, Program, Reg
 from qdbg.compiler.machine.vocabulary import Kind, prompt
 from qdbg.runtime.emulator import Emulator
 from qdbg.runtime.state import MachineState

@@ -16,8 +16,9 @@ from qdbg.compiler.hardware.heads import DATA_CHANNELS, HEAD_SIZE, Data, Head
 from qdbg.compiler.hardware.netlist import Netlist, Terms, scale
 from qdbg.compiler.hardware.signals import Linear, Signal, equals, total
 from qdbg.compiler.machine.config import LINE, MachineConfig
+from qdbg.compiler.machine.encoding import FIELDS, SLOT_BASE, WORD_BITS
 from qdbg.compiler.machine.inputs import ONE, Inputs
-from qdbg.compiler.machine.isa import FIELDS, SLOT_BASE, VALUE_OPS, WORD_BITS, Op
+from qdbg.compiler.machine.isa import VALUE_OPS, Op
 from qdbg.compiler.machine.vocabulary import CHUNK, Device, Kind
 
 OFFSET_BITS = (LINE - 1).bit_length()

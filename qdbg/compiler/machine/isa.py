@@ -117,8 +117,14 @@ PURE_OPS = VALUE_OPS - {Op.LD, Op.LDA, Op.MASK, Op.SHFL}
 LANE_OPS = VALUE_OPS | {Op.ST, Op.CBR, Op.HOLD}
 #: P = (A << scale) + C + E.
 ADDRESS_OPS = frozenset({Op.ADD, Op.ADDH, Op.LD, Op.LDA, Op.ST, Op.HOLD})
+#: Operations with a condition.
+CONDITION_OPS = frozenset({Op.PICK, Op.SET, Op.CBR, Op.UBR, Op.CHOOSE})
 #: Operations that read memory.
 LOADS = frozenset({Op.LD, Op.LDA, Op.HOLD})
+
+
+#: In the field of a register: it is a uniform one.
+UNIFORM = 0x80
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -131,7 +137,7 @@ class Reg:
     @property
     def code(self) -> int:
         """The 8-bit field of the instruction word."""
-        return self.index | (0x80 if self.uniform else 0)
+        return self.index | (UNIFORM if self.uniform else 0)
 
     def __str__(self) -> str:
         if self == NONE:
@@ -227,83 +233,6 @@ class Instr:
         if self.unchained:
             parts.append("unchained")
         return f"{self.op.name.lower():5}" + " ".join(parts)
-
-
-@dataclass(frozen=True, slots=True)
-class Field:
-    """Bits [low, low+width) of the 77-bit instruction word."""
-
-    low: int
-    width: int
-
-
-#: The instruction word.  BR keeps its target in `dst` and its skip address in `a` (bit 8 of each in
-#: `target8` and the low bit of `scale`); the destination of the instruction before stands in `before`,
-#: so that a result can still be written once the pc moved on.
-FIELDS = {
-    "op": Field(0, 6),
-    "a": Field(6, 8),
-    "b": Field(14, 8),
-    "c": Field(22, 8),
-    "dst": Field(30, 8),
-    "before": Field(38, 8),
-    "care": Field(46, 8),
-    "value": Field(54, 8),
-    "scale": Field(62, 2),
-    "immb": Field(64, 1),
-    "unchained": Field(65, 1),
-    "target8": Field(66, 1),
-    "cond": Field(67, 4),
-    "width": Field(71, 3),
-    "signed": Field(74, 1),
-    "shared": Field(75, 1),
-    "held": Field(76, 1),
-}
-WORD_BITS = 77
-#: `dst` of CBR and CLR is SLOT_BASE + slot: no register has that number.
-SLOT_BASE = 64
-CONDITION_OPS = frozenset({Op.PICK, Op.SET, Op.CBR, Op.UBR, Op.CHOOSE})
-
-
-def encode(instr: Instr, before: Instr | None) -> int:
-    """The 77-bit word of `instr`, which follows `before` in straight-line code."""
-    fields = {
-        "op": int(instr.op),
-        "a": instr.a.code,
-        "b": instr.b.code,
-        "c": instr.c.code,
-        "dst": _destination(instr),
-        "before": NONE.code if before is None or before.op is Op.UBR else _destination(before),
-        "care": instr.pattern.care,
-        "value": instr.pattern.value,
-        "scale": instr.scale,
-        "immb": int(instr.immediate_is_b),
-        "unchained": int(instr.unchained),
-        "cond": int(instr.cond),
-        "width": int(instr.width),
-        "signed": int(instr.signed),
-        "shared": int(instr.shared),
-        "held": int(instr.held),
-    }
-    if instr.op in (Op.BR, Op.UBR):
-        fields["target8"] = instr.target >> 8
-    if instr.op is Op.BR:
-        fields["a"], fields["scale"] = instr.skip & 0xFF, instr.skip >> 8
-    word = 0
-    for name, content in fields.items():
-        field_ = FIELDS[name]
-        if not 0 <= content < 1 << field_.width:
-            raise ValueError(f"{name}={content} does not fit {field_.width} bits in {instr}")
-        word |= content << field_.low
-    return word
-
-
-def _destination(instr: Instr) -> int:
-    if instr.op in (Op.CBR, Op.CLR):
-        return SLOT_BASE + instr.slot
-    if instr.op in (Op.BR, Op.UBR):
-        return instr.target & 0xFF
-    return instr.dst.code
 
 
 @dataclass(frozen=True, slots=True)

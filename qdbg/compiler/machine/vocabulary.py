@@ -29,7 +29,8 @@ from enum import IntEnum, auto
 from functools import cache
 
 from qdbg.compiler.machine.config import LINE, MEMORY_BASE, MachineConfig
-from qdbg.compiler.machine.isa import WORD_BITS, Program, Trap, encode
+from qdbg.compiler.machine.encoding import WORD_BITS, encode
+from qdbg.compiler.machine.isa import Program, Trap
 
 CHUNK = 11
 _CHUNKS = 1 << CHUNK
