@@ -112,7 +112,7 @@ def test_quick_report(capsys: pytest.CaptureFixture[str]) -> None:
     assert report["verify"]["passes_per_s"] == report["sparse"]["verify_tokens_per_s"]
     assert report["ratio"].keys() == {"passes", "prefill", "verify"}
     assert min(report["ratio"].values()) > 1  # what is sparse for, otherwise
-    assert 0 < report["first_paint_s"] < 60
+    assert 0 < report["first_paint_s"] < report["first_prompt_s"] < 60
     assert report["build_s"] > 0
     bound = report["bound"]
     assert 0 < bound["weight_bytes_per_pass"] < 8 * report["checkpoint"]["nonzeros"]
@@ -139,7 +139,9 @@ def test_a_first_line_longer_than_the_pane_is_seen(tmp_path: Path) -> None:
     """The longest word stands where the pane ends."""
     kernel = tmp_path / "long.cu"
     kernel.write_text(f"// Short words,{' and more' * 10} unrecognisable\n{DOT.read_text()}")
-    assert first_paint(kernel, patience=30) is not None
+    seen = first_paint(kernel, patience=30)
+    assert seen is not None
+    assert seen.source < seen.prompt  # drawn before Textual is there
 
 
 def tokens_of(launch: int) -> int:

@@ -101,7 +101,8 @@ def measure(kernels: tuple[Path, ...], effort: Effort) -> dict[str, Any]:
         longest = max(ended, key=lambda p: p.verified.tokens)
         ids, tokens = longest.prepared.image.ids, longest.session.tokens
         stage("starting the debugger")
-        paints = [processes.first_paint(Path(longest.verified.path)) for _ in range(effort.paints)]
+        starts = [processes.first_paint(Path(longest.verified.path)) for _ in range(effort.paints)]
+        paints = [start for start in starts if start is not None]
         stage("building the checkpoint")
         build_s, build_memory = processes.alone(processes.build_afresh, NANO)
         stage("opening the engines")
@@ -121,7 +122,8 @@ def measure(kernels: tuple[Path, ...], effort: Effort) -> dict[str, Any]:
         "launch": {"kernel": longest.verified.path, "launch": longest.verified.launch},
         **speeds_as_json(speeds, memory),
         "bound": bound,
-        "first_paint_s": _median([p for p in paints if p is not None]),
+        "first_paint_s": _median([paint.source for paint in paints]),
+        "first_prompt_s": _median([paint.prompt for paint in paints]),
         "build_s": round(build_s, 3),
         "build_memory_bytes": build_memory,
         "kernels": [_launch(verified, cost) for verified, cost in counted],

@@ -88,9 +88,12 @@ def figures(report: dict[str, Any]) -> list[str]:
     """What is not a comparison, a sentence each."""
     checkpoint, tokens, growth = report["checkpoint"], report["tokens"], report["growth"]
     paint, bound = report["first_paint_s"], report["bound"]
+    opened = (
+        f"source after {paint:.2f} s, prompt after {report['first_prompt_s']:.2f} s" if paint else "not here"
+    )
     first, last = growth["points"][0]["tokens"], growth["points"][-1]["tokens"]
     return [
-        f"first picture of the debugger: {f'{paint:.2f} s' if paint is not None else 'not measured here'}",
+        f"start of the debugger: {opened}",
         f"checkpoint: {_megabytes(checkpoint['bytes'])}, {checkpoint['nonzeros']:,} weights that are not 0, "
         f"{checkpoint['layers']} layers of {checkpoint['hidden']}; built in {report['build_s']:.1f} s "
         f"with {_megabytes(report['build_memory_bytes'])} of memory",

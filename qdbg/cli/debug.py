@@ -45,9 +45,11 @@ def debug(
     # The file is read here, so that a wrong name ends before a screen opens.  All else is slower and
     # happens behind the first picture, complaints about the file's content included.
     lines = tuple(kernel.read_text(encoding="utf-8-sig", errors="replace").splitlines())
-    # A stream that was closed before the start is None.
-    if not all(stream is not None and stream.isatty() for stream in (sys.stdin, sys.stdout)):
-        raise Failure(f"the debugger needs a terminal; without one: qdbg run {kernel}")
+    # The screen is drawn on stderr.  A stream that was closed before the start is None.
+    if not all(stream is not None and stream.isatty() for stream in (sys.stdin, sys.stdout, sys.stderr)):
+        raise Failure(
+            f"the debugger needs a terminal as its stdin, stdout and stderr; without one: qdbg run {kernel}"
+        )
     from qdbg.ui import run_debugger
 
     language = "ptx" if kernel.suffix == ".ptx" else "cuda"

@@ -10,10 +10,9 @@ from typing import TYPE_CHECKING
 
 import click
 
-from qdbg.runtime.engine import Progress
-
 if TYPE_CHECKING:
     from qdbg.runtime.checkpoints import Checkpoint
+    from qdbg.runtime.engine import Progress
 
 #: Work shorter than this shows nothing, and a line is rewritten no more often.
 _PATIENCE = 0.3

@@ -86,10 +86,18 @@ def peak_memory() -> int | None:
     return peak if sys.platform == "darwin" else peak * 1024
 
 
-def first_paint(kernel: Path, patience: float = 60.0) -> float | None:
-    """Seconds from the start of `qdbg KERNEL` until its screen shows the first line of the file.
+@dataclass(frozen=True)
+class FirstPaint:
+    """Seconds from the start of `qdbg KERNEL` until the source is on the screen, and until the prompt is."""
 
-    None where the system has no pseudo-terminals, and where the line did not appear in time.
+    source: float
+    prompt: float
+
+
+def first_paint(kernel: Path, patience: float = 60.0) -> FirstPaint | None:
+    """Start the debugger on a file and look at its screen.
+
+    None where the system has no pseudo-terminals, and where either did not appear in time.
     """
     if sys.platform == "win32":
         return None
@@ -102,7 +110,8 @@ def first_paint(kernel: Path, patience: float = 60.0) -> float | None:
     lines = kernel.read_text(encoding="utf-8-sig").splitlines()
     # Highlighting may cut a line, but no word; what stands beyond column 40 may lie outside of the pane.
     words = [word for line in lines[:3] for word in re.findall(r"[A-Za-z]{4,}", line[:40])]
-    goal = max(words, key=len, default=kernel.name).encode()
+    goals = [max(words, key=len, default=kernel.name).encode(), b"(qdbg)"]
+    seen: list[float] = []
     ours, theirs = pty.openpty()
     fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 50, 160, 0, 0))
     environment = {**os.environ, "TERM": "xterm-256color"}
@@ -121,8 +130,10 @@ def first_paint(kernel: Path, patience: float = 60.0) -> float | None:
                 screen += os.read(ours, 65536)
             except OSError:  # it ended without a screen
                 return None
-            if goal in _ESCAPE.sub(b"", screen):
-                return time.perf_counter() - begin
+            while goals[len(seen)] in _ESCAPE.sub(b"", screen):
+                seen.append(time.perf_counter() - begin)
+                if len(seen) == len(goals):
+                    return FirstPaint(*seen)
         return None
     finally:
         process.kill()

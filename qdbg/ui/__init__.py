@@ -7,6 +7,8 @@ import sys
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from qdbg.ui.curtain import curtain
+
 if TYPE_CHECKING:
     from qdbg.runtime.session import Session
 
@@ -28,9 +30,10 @@ def run_debugger(
     lines, language ("cuda" or "ptx"): the kernel's file, shown until the session is open.  describe: an
     error as one sentence and an exit status.
     """
-    from qdbg.ui.app import DebuggerApp
+    with curtain(title, lines, sys.__stderr__):  # where Textual draws, too
+        from qdbg.ui.app import DebuggerApp
 
-    app = DebuggerApp(open_session, title, lines, language, describe)
+        app = DebuggerApp(open_session, title, lines, language, describe)
     app.run()
     status = app.status
     if app.error is not None:
