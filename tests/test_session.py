@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
+import blocks
 import fakes
 import numpy as np
 import pytest
@@ -14,6 +17,8 @@ from qdbg.runtime.breakpoints import BreakpointError
 from qdbg.runtime.commands import SESSION_COMMANDS, CommandError, lookup, parse
 from qdbg.runtime.control import Control, Glimpse
 from qdbg.runtime.emulator import Emulator
+from qdbg.runtime.launch_options import LaunchOptions
+from qdbg.runtime.launcher import prepare
 from qdbg.runtime.session import Session
 from qdbg.runtime.view import State
 
@@ -232,6 +237,23 @@ def test_single_passes_show_a_lane_at_a_time() -> None:
     session.forwards(2)
     assert registers(session, "%r2") == (1, 2, None, None)
     assert session.mismatch is None
+
+
+def test_the_block_in_sight_is_one_of_the_grid(tmp_path: Path) -> None:
+    file = tmp_path / "k.ptx"
+    file.write_text(
+        "// qdbg: launch k<<<(2, 2), 4>>>(out = u32[1])\n"
+        ".version 7.0\n.target sm_75\n.address_size 64\n.visible .entry k(.param .u64 out)\n"
+        "{\n.reg .b32 %r<3>;\n.reg .b64 %rd<2>;\nld.param.u64 %rd1, [out];\nmov.u32 %r1, %ctaid.x;\n"
+        "mov.u32 %r2, %ctaid.y;\nadd.u32 %r1, %r1, %r2;\nst.global.u32 [%rd1], %r1;\nret;\n}\n"
+    )
+    session = blocks.started(prepare(file, LaunchOptions()))
+    seen = [session.view().block]
+    while not session.ended:
+        session.forwards()
+        if seen[-1] != session.view().block:
+            seen.append(session.view().block)
+    assert seen == [(0, 0, 0), (1, 0, 0), (0, 1, 0), (1, 1, 0)]
 
 
 def test_focus() -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -156,6 +158,29 @@ def test_packed_form_is_kept_and_renewed(tmp_path: Path) -> None:
     doubled = SparseModel(tmp_path)
     doubled.feed([1, 2, 3])
     np.testing.assert_allclose(doubled.logits, 2 * logits, rtol=1e-6)
+
+
+def array_alone(file: Path) -> None:
+    with file.open("wb") as handle:
+        np.save(handle, np.arange(4))
+
+
+DAMAGES: dict[str, Callable[[Path], object]] = {
+    "empty": lambda file: file.write_bytes(b""),
+    "cut short": lambda file: os.truncate(file, 1000),
+    "an array alone": array_alone,
+    "a folder": lambda file: (file.unlink(), file.mkdir()),
+}
+
+
+@pytest.mark.parametrize("damage", DAMAGES.values(), ids=DAMAGES.keys())
+def test_damaged_packed_form_is_made_anew(tmp_path: Path, damage: Callable[[Path], object]) -> None:
+    ordinary_model(tmp_path, ORDINARY["wide"])
+    SparseModel(tmp_path)
+    before = {file.name for file in tmp_path.iterdir()}
+    damage(tmp_path / NAME)
+    SparseModel(tmp_path)
+    assert {file.name for file in tmp_path.iterdir()} == before
 
 
 def test_damaged_weights_are_one_sentence(tmp_path: Path) -> None:

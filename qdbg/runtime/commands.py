@@ -84,6 +84,8 @@ def _count(argument: str) -> int:
 
 
 def _number(text: str, what: str, least: int = 0) -> int:
+    if not text:
+        raise CommandError(f"give {what}, a whole number")
     try:
         value = int(text, 0)
     except ValueError:
@@ -189,6 +191,8 @@ def _turn_warp(by: int) -> Callable[[Session, str, Control], str]:
 
 
 def _print(session: Session, argument: str, control: Control) -> str:
+    if not argument:
+        raise CommandError("give a name: print %r1 for a register, print out for an array")
     return session.describe(argument)
 
 

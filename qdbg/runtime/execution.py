@@ -24,7 +24,7 @@ from qdbg.runtime.launch import BoundLaunch
 from qdbg.runtime.lockstep import Lockstep
 from qdbg.runtime.log import Log, Place
 from qdbg.runtime.trace import Event, Trace, TraceError
-from qdbg.runtime.view import Mismatch, State, TrapReport, thread_index
+from qdbg.runtime.view import Block, Mismatch, State, TrapReport, thread_index
 
 #: Tokens kept with their meaning.
 RECENT = 400
@@ -95,6 +95,12 @@ class Execution:
     def mismatch(self) -> Mismatch | None:
         """The first disagreement with the interpreter."""
         return self.lockstep.mismatch
+
+    @property
+    def block(self) -> Block:
+        """blockIdx of the block that runs, or ran last: the machine counts on behind the end of the grid."""
+        inside = all(i < size for i, size in zip(self.trace.block, self.bound.grid, strict=True))
+        return self.trace.block if inside and self.mismatch is not None else self.lockstep.block
 
     @property
     def between(self) -> bool:

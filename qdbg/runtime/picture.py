@@ -78,7 +78,7 @@ class Painter:
             cuda_place=seen_cuda_line,
             grid=session.bound.grid,
             block_dim=session.bound.block,
-            block=trace.block,
+            block=session.block,
             focus=session.focus,
             exists=tuple(bool(x) for x in trace.exists),
             active=tuple(bool(x) for x in active),

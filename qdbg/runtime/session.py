@@ -134,10 +134,10 @@ class Session(Execution):
 
     def finish_block(self, control: Control = ALONE) -> str:
         """Run to the end of the block."""
-        block = self.lockstep.block
+        block = self.block
 
         def run() -> None:
-            self._run_to(control, frozenset(), lambda: self.lockstep.block != block)
+            self._run_to(control, frozenset(), lambda: self.block != block)
 
         return self._go(run)
 
@@ -294,7 +294,8 @@ class Session(Execution):
         if megabytes is not None:
             self.history.budget = megabytes << 20
         used, budget = self.history.used / 2**20, self.history.budget >> 20
-        return f"{len(self.history):,} snapshots in {used:.1f} of {budget:,} MB"
+        count = len(self.history)
+        return f"{count:,} snapshot{'s' * (count != 1)} in {used:.1f} of {budget:,} MB"
 
     def describe(self, name: str) -> str:
         """A register in every lane, or an array, as one line of text."""

@@ -25,7 +25,7 @@ from qdbg.runtime.commands import Command, CommandError, lookup, parse
 from qdbg.runtime.control import ALONE
 from qdbg.runtime.view import State, View
 from qdbg.ui import runner
-from qdbg.ui.commands import APP_COMMANDS, every_command
+from qdbg.ui.commands import APP_COMMANDS, OPENERS, every_command
 from qdbg.ui.desk import Desk
 from qdbg.ui.header import Activity, StatusLine
 from qdbg.ui.layout import MINIMUM, key_line
@@ -56,7 +56,7 @@ class DebuggerApp(App[int]):
         Binding("ctrl+c", "interrupt", show=False, priority=True),
         Binding("ctrl+q", "do('quit')", show=False, priority=True),
         *(
-            Binding(key, f"do('{command.name}')", command.help, show=False)
+            Binding(key, f"do('{command.name}')", command.help, show=False, priority=command.name in OPENERS)
             for command in every_command()
             for key in command.keys
         ),
@@ -130,9 +130,22 @@ class DebuggerApp(App[int]):
         self.query_one(StatusLine).activity = Activity(text, fraction)
 
     def _say(self, text: str, bad: bool = False) -> None:
+        """Show a sentence; "" shows what is wrong here, if anything is."""
+        if not text:
+            text, bad = self._trouble(), True
         message = self.query_one("#message", Static)
         message.update(Text(text))
         message.set_class(bad, "bad")
+
+    def _trouble(self) -> str:
+        """What went wrong, whatever was said since; "" for nothing."""
+        if self.error is not None:
+            return f"{self.describe(self.error)[0]}  (q leaves)"
+        if self.view is not None and self.view.mismatch is not None:
+            return f"MISMATCH {self.view.mismatch}"
+        if self.view is not None and self.view.trap is not None:
+            return f"TRAP {self.view.trap}"
+        return ""
 
     # -- what the runner says -------------------------------------------------------------------------
 
@@ -166,7 +179,7 @@ class DebuggerApp(App[int]):
         if message.opening:
             self.status, self.error = status, message.error
             self.query_one(StatusLine).activity = Activity("", failed=True)
-            self._say(f"{sentence}  (q leaves)", bad=True)
+            self._say("")
         else:
             self._settled(self.view, sentence, bad=True)
 
@@ -180,12 +193,7 @@ class DebuggerApp(App[int]):
             self.status = {State.MISMATCH: 1, State.TRAPPED: 3}.get(
                 view.state, int(view.mismatch is not None)
             )
-        if view is not None and view.mismatch is not None:
-            self._say(f"MISMATCH {view.mismatch}", bad=True)
-        elif view is not None and view.trap is not None:
-            self._say(f"TRAP {view.trap}", bad=True)
-        else:
-            self._say(note, bad)
+        self._say(note, bad)
         self.arrange()
 
     def _handle_exception(self, error: Exception) -> None:
@@ -204,10 +212,17 @@ class DebuggerApp(App[int]):
         """Carry a command out."""
         self.execute(name)
 
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        """Whether a key means a command: an opener's does not where it is text or another screen's."""
+        opener = action == "do" and parameters[0] in OPENERS
+        return not (opener and (isinstance(self.focused, Prompt) or len(self.screen_stack) > 1))
+
     def execute(self, line: str) -> None:
         """Carry a command line out; whatever is wrong with it becomes a sentence."""
         name, argument = parse(line)
         command = lookup(every_command(), name)
+        if self.query_one("#message", Static).has_class("bad"):
+            self._say("")  # what was refused before is done with
         if command is None:
             self._say(f"there is no command {name!r}: ? lists them", bad=True)
         elif not command.enabled(self.view):
@@ -218,12 +233,16 @@ class DebuggerApp(App[int]):
         elif command.immediate:
             self._beside(lambda session: command.run(session, argument, ALONE))
         elif self.runner.submit(lambda session, control: command.run(session, argument, control)):
+            self._say("")
             self._busy(command.name)
             self.arrange()
 
     def _why_not(self, command: Command[object]) -> str:
         if self.view is None:
-            return f"{command.name}: the session is not open"
+            return (
+                self._trouble()
+                or f"{command.name}: the launch is being opened, wait until it is at its start"
+            )
         return f"{command.name}: the launch is over ({self.view.status}); r starts it again"
 
     def _attempt(self, run: Callable[[], str]) -> bool:
@@ -288,6 +307,7 @@ class DebuggerApp(App[int]):
         if not isinstance(self.focused, Prompt):
             self._before_prompt = self.focused
         self.query_one(Prompt).open(kind, text)
+        self.screen.set_focus(self.query_one(Prompt))  # at once: the next key is the prompt's
         return ""
 
     def on_prompt_entered(self, message: Prompt.Entered) -> None:

@@ -58,6 +58,10 @@ APP_COMMANDS: tuple[Command[DebuggerApp], ...] = (
     Command("quit", "", "leave the debugger", _quit, ("q",), ("q", "exit"), always),
 )
 
+#: Commands that open what takes the keys typed next.  Theirs act before any widget gets to see them, since
+#: widgets are told of keys later: what is typed ahead would be commands to the pane.
+OPENERS = frozenset({"command", "find", "help"})
+
 
 def every_command() -> tuple[Command[object], ...]:
     """The session's commands and the app's, in the order of the help page."""

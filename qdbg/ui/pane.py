@@ -123,6 +123,11 @@ class Pane(ScrollView, can_focus=True, inherit_bindings=False):
         elif y > top + height - 1 - margin:
             self.scroll_to(y=y - height + 1 + margin, animate=False)
 
+    def fitting(self, *texts: str) -> str:
+        """The first of these texts that the border has room for, else the last."""
+        room = self.outer_size.width - 2 * len("╭─ ")
+        return next((text for text in texts if len(text) <= room), texts[-1])
+
     def text(self) -> str:
         """All lines as plain text."""
         return "\n".join("".join(part for part, _ in self.row(y)) for y in range(self.rows()))

@@ -56,12 +56,11 @@ class Prompt(Input):
         self._at = 0
 
     def open(self, kind: str, text: str = "") -> None:
-        """Start a command (":") or a search ("/"), with `text` to go on from."""
+        """Start a command (":") or a search ("/"), with `text` to go on from; the caller moves the focus."""
         self.kind = kind
         self.value = text
         self.cursor_position = len(text)
         self._at = len(self.history[kind])
-        self.focus()
 
     def action_recall(self, by: int) -> None:
         """An older or a newer line."""

@@ -94,14 +94,15 @@ class RegisterPane(Pane):
             )
             self._cell = max(self._cell, longest + 2, LEAST + (len(view.lanes) > 10))
             of = f" of {view.warps}" if view.warps > 1 else ""
-            self.border_title = f"Registers of warp {view.warp}{of} ({self.format})"
+            titles = (f"{what}arp {view.warp}{of} ({self.format})" for what in ("Registers of w", "W"))
+            self.border_title = self.fitting(*titles)
             shown, count = self.columns(), len(view.lanes)
             partial = len(shown) < count
             folded = any(row.place == "folded" for row in view.registers)
-            legend = ["(4) folded: interpreter's"] if folded else []
             start = shown.start % WARP
-            lanes = [f"lanes {start}-{start + len(shown) - 1} of {count}"] if partial else []
-            self.border_subtitle = "  ".join(lanes + legend)
+            lanes = f"lanes {start}-{start + len(shown) - 1} of {count}" if partial else ""
+            legends = ("(4) folded: interpreter's", "(4) folded") if folded else ()
+            self.border_subtitle = self.fitting(*(f"{lanes}  {legend}".strip() for legend in legends), lanes)
         super().changed()
 
     def watch_view(self) -> None:

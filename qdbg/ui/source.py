@@ -97,6 +97,7 @@ class SourcePane(Pane):
     def on_resize(self) -> None:
         """A pane that was hidden until now, or got smaller, shows where the machine is."""
         self.reveal(self.cursor - 1)
+        self._show_where()
 
     def watch_view(self) -> None:
         """Follow the machine."""
@@ -108,7 +109,7 @@ class SourcePane(Pane):
             self.breakpoints = frozenset(b.line for b in view.breakpoints)
             self.waiting = frozenset(line for line, _ in view.fronts if line != current)
             self.covered = view.covered
-            self.border_subtitle = _where(view)
+            self._show_where()
         else:
             current, place = view.cuda_line, view.cuda_place
             self.breakpoints = frozenset(b.cuda_line for b in view.breakpoints if b.cuda_line)
@@ -118,6 +119,11 @@ class SourcePane(Pane):
         if moved and place:
             self.cursor = place
             self.reveal(place - 1)
+
+    def _show_where(self) -> None:
+        """Where the lanes of the focused warp stand, as far as there is room for it."""
+        if self.view is not None and self.language == "ptx":
+            self.border_subtitle = self.fitting(*_where(self.view))
 
     def find(self, needle: str, direction: int = 1) -> bool:
         """Move the cursor to the next line that holds `needle` (case ignored); False if none does."""
@@ -166,11 +172,13 @@ class SourcePane(Pane):
         return result
 
 
-def _where(view: View) -> str:
-    """Where the lanes of the focused warp stand, e.g. `lanes 0-2 at 24  lane 3 at 31`."""
+def _where(view: View) -> list[str]:
+    """Where the lanes of the focused warp stand, e.g. `lanes 0-2 at 24  lane 3 at 31`, and shorter texts."""
     fronts = [(line, of_warp(mask, view.warp)) for line, mask in view.fronts]
     parts = [f"{lane_range(mask)} at {line}" for line, mask in fronts if mask]
-    return "  ".join(parts[:3]) + ("  ..." if len(parts) > 3 else "")
+    counts = [f"{mask.bit_count()} at {line}" for line, mask in fronts if mask]
+    shorter = ["  ".join((*parts[:n], "...")) for n in range(len(parts) - 1, 0, -1)]
+    return ["  ".join(parts), f"lanes: {', '.join(counts)}", *shorter]
 
 
 def lane_range(mask: int) -> str:

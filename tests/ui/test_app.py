@@ -175,7 +175,7 @@ async def test_breakpoint_before_the_session_is_open() -> None:
     async with debugger(slow, wait=False) as pilot:
         assert "countdown" in pilot.app.query_one("#cuda", SourcePane).text()
         await pilot.press(*["down"] * 5, "b", "s")
-        assert "not open" in message(pilot)
+        assert "being opened" in message(pilot)
         gate.set()
         await until(pilot, lambda: app(pilot).view is not None)
         await press(pilot, "c")
@@ -205,8 +205,61 @@ async def test_trap_is_shown() -> None:
         assert "►lane 3" in pilot.app.query_one(RegisterPane).text()
         await press(pilot, "s")
         assert "r starts it again" in message(pilot)
+        await press(pilot, "colon", *"print %r1", "enter")
+        assert message(pilot).startswith("%r1 (folded)")
+        await press(pilot, "tab", "x", "left")
+        assert message(pilot) == "lane 2"
+        await press(pilot, "r", "c")
+        assert "out of bounds" in message(pilot)
         await press(pilot, "q")
     assert pilot.app.return_value == 3
+
+
+async def test_a_long_sentence_is_shown_whole_on_a_small_terminal() -> None:
+    async with debugger(lambda report: fakes.session(elements=3), size=(60, 16)) as pilot:
+        await press(pilot, "c")
+        line = pilot.app.query_one("#message", Static)
+        assert len(message(pilot)) > 60
+        rows = ["".join(part.text for part in line.render_line(y)) for y in range(line.size.height)]
+        assert " ".join(" ".join(rows).split()) == message(pilot)
+
+
+async def test_a_refusal_goes_when_the_next_command_is_carried_out() -> None:
+    async with debugger() as pilot:
+        await press(pilot, "colon", *"pane x", "enter")
+        assert "there is no pane" in message(pilot)
+        await press(pilot, "tab")
+        assert message(pilot) == ""
+
+
+def burst(pilot: Debugger, keys: str) -> None:
+    """Keys that arrive faster than any is dealt with, as those of a paste or of a busy terminal do."""
+    names = {":": "colon", " ": "space", "?": "question_mark", "\n": "enter"}
+    for key in keys:
+        pilot.app.post_message(events.Key(names.get(key, key), None if key == "\n" else key))
+
+
+async def test_keys_typed_ahead_are_the_prompts() -> None:
+    async with debugger() as pilot:
+        burst(pilot, ":lane 2\n")
+        await until(pilot, lambda: message(pilot) == "lane 2")
+        session = app(pilot).session
+        assert session is not None
+        assert not session.breakpoints.all()
+        assert not session.tokens
+        burst(pilot, ":break cu:6\n")
+        await until(pilot, lambda: bool(session.breakpoints.all()))
+        assert "breakpoint 1 at CUDA line 6" in message(pilot)
+
+
+async def test_keys_typed_ahead_are_the_help_pages() -> None:
+    async with debugger() as pilot:
+        burst(pilot, "?q")
+        await pilot.pause(0.2)
+        assert pilot.app.return_value is None
+        assert len(pilot.app.screen_stack) == 1
+        await press(pilot, "s")
+        assert app(pilot).view is not None
 
 
 class Slow(Emulator):
@@ -276,8 +329,8 @@ async def test_error_while_opening_is_one_sentence_and_a_status() -> None:
     async with debugger(broken, wait=False) as pilot:
         await until(pilot, lambda: "expected" in message(pilot))
         assert message(pilot) == "countdown.cu:3: expected a ';'  (q leaves)"
-        await press(pilot, "s")
-        assert "not open" in message(pilot)
+        await press(pilot, "s", "right_square_bracket")
+        assert message(pilot) == "countdown.cu:3: expected a ';'  (q leaves)"
         await press(pilot, "q")
     assert pilot.app.return_value == 2
 
@@ -293,6 +346,8 @@ async def test_progress_of_the_opening() -> None:
     async with debugger(slow, wait=False) as pilot:
         await until(pilot, lambda: "checkpoint" in str(pilot.app.query_one(StatusLine).render()))
         assert "40%" in str(pilot.app.query_one(StatusLine).render())
+        await pilot.press("left_square_bracket")
+        assert message(pilot) == "warp-left: the launch is being opened, wait until it is at its start"
         gate.set()
 
 
@@ -496,3 +551,20 @@ async def test_a_block_of_four_warps(tmp_path: Path) -> None:
         await press(pilot, "right_square_bracket", "right")
         assert "lane 1" in str(pilot.app.query_one(StatusLine).render())
         assert "lanes 0-31" in str(pilot.app.query_one(StatusLine).render())
+
+
+async def test_borders_say_no_more_than_they_have_room_for(tmp_path: Path) -> None:
+    launch = blocks.prepared(tmp_path, "exchange")
+    async with debugger(lambda report: blocks.started(launch), size=SMALL) as pilot:
+        registers, ptx = pilot.app.query_one(RegisterPane), pilot.app.query_one("#ptx", SourcePane)
+        assert registers.border_title == "Warp 0 of 4 (auto)"
+        assert registers.border_subtitle == "lanes 0-2 of 32  (4) folded"
+        for _ in range(8):
+            app(pilot).execute("8s")
+            await until(pilot, lambda: not app(pilot).runner.busy)
+            for pane in (registers, ptx):
+                for text in (pane.border_title, pane.border_subtitle):
+                    assert len(str(text)) <= pane.outer_size.width - 6
+        await pilot.resize_terminal(*WIDE)
+        await pilot.pause()
+        assert registers.border_title == "Registers of warp 0 of 4 (auto)"

@@ -17,6 +17,8 @@ from qdbg.runtime.sparse import pack as packing
 from qdbg.runtime.sparse.pack import Columns, Lists, Packed, pack
 
 NAME = "sparse.npz"
+#: What reading a file raises that is missing, cut short, empty or something else altogether.
+_DAMAGED = (OSError, EOFError, ValueError, KeyError, TypeError, zipfile.BadZipFile)
 
 
 def load_packed(checkpoint: Path) -> Packed:
@@ -24,14 +26,17 @@ def load_packed(checkpoint: Path) -> Packed:
     anew (and kept, where the folder can be written).  Raises CheckpointFormatError."""
     key = _key(checkpoint)
     kept = checkpoint / NAME
-    with suppress(OSError, ValueError, KeyError, zipfile.BadZipFile), np.load(kept) as stored:
+    with suppress(*_DAMAGED), np.load(kept) as stored:
         if stored["key"].item() == key:
             return _unflatten({name: stored[name] for name in stored.files})
     packed = pack(checkpoint)
+    temporary = kept.with_suffix(f".{os.getpid()}.npz")
     with suppress(OSError):
-        temporary = kept.with_suffix(f".{os.getpid()}.npz")
-        np.savez(temporary, allow_pickle=False, key=np.array(key), **_flatten(packed))
-        os.replace(temporary, kept)
+        try:
+            np.savez(temporary, allow_pickle=False, key=np.array(key), **_flatten(packed))
+            os.replace(temporary, kept)
+        finally:
+            temporary.unlink(missing_ok=True)
     return packed
 
 
