@@ -10,7 +10,12 @@ from __future__ import annotations
 import argparse
 import asyncio
 import re
+from collections.abc import Callable
 from pathlib import Path
+
+from textual.app import App
+from textual.pilot import Pilot
+from textual.widgets import Static
 
 from qdbg.cli.debug import opener
 from qdbg.cli.failure import describe
@@ -38,19 +43,33 @@ async def draw(size: tuple[int, int], engine: str) -> str:
     app = DebuggerApp(open_session, KERNEL.name, lines, "cuda", describe)
     async with app.run_test(size=size) as pilot:
         async with asyncio.timeout(PATIENCE):
-            while app.view is None:
-                if app.status:
-                    raise SystemExit("the launch does not open; try it with qdbg")
-                await pilot.pause(0.1)
+            await _until(pilot, lambda: app.view is not None)
             for command in COMMANDS:
                 app.execute(command)
                 await pilot.pause(0.2)
-                while app.runner.busy:
-                    await pilot.pause(0.05)
+                await _until(pilot, lambda: not app.runner.busy)
         await pilot.pause(0.2)
+        _sound(app)
         picture = app.export_screenshot(title=f"qdbg {KERNEL.name}", simplify=True)
         app.runner.close()
     return re.sub(r'x="([\d.]+)"([^>]*)textLength="([\d.]+)"([^>]*)>((?:&#160;)+)(?=[^<])', _indent, picture)
+
+
+async def _until(pilot: Pilot[int], condition: Callable[[], bool]) -> None:
+    """Wait for the session's thread."""
+    while not condition():
+        _sound(pilot.app)
+        await pilot.pause(0.05)
+
+
+def _sound(app: App[int]) -> None:
+    """End with a sentence if the screen shows one about something that went wrong."""
+    assert isinstance(app, DebuggerApp)
+    if app.error is not None:
+        raise SystemExit(f"make_screenshots: {describe(app.error)[0]}")
+    said = app.screen_stack[0].query_one("#message", Static)
+    if said.has_class("bad") and str(said.content):
+        raise SystemExit(f"make_screenshots: {said.content}")
 
 
 def _indent(text: re.Match[str]) -> str:

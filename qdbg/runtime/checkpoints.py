@@ -94,6 +94,7 @@ def find_or_build(
     path = cache_directory() / f"{target}-{config.lanes}x{config.registers}-{fingerprint(config)[:12]}"
     note = None
     try:
+        _sweep(path.parent)
         if os.path.lexists(path):
             damage = _damage(path)
             if damage is None:
@@ -147,7 +148,7 @@ def _failed(what: str, error: OSError, choose: str) -> CheckpointError:
     """The sentence for an error of the file system; choose: how to name another folder."""
     if error.errno in _FULL:
         cure = (
-            f"a checkpoint takes 160 MB (float32: 310 MB), so free some space or {choose} a folder with room"
+            f"a checkpoint takes 420 MB (float32: 800 MB), so free some space or {choose} a folder with room"
         )
     else:
         cure = f"{choose} a folder that can be written"
@@ -157,10 +158,6 @@ def _failed(what: str, error: OSError, choose: str) -> CheckpointError:
 def _build(config: MachineConfig, path: Path, progress: Progress | None) -> None:
     """Build beside the final place and move there, so that no reader sees half a checkpoint."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    for left in path.parent.glob(BUILDING + "*"):
-        with suppress(OSError):
-            if time.time() - left.stat().st_mtime > _ABANDONED:
-                shutil.rmtree(left, ignore_errors=True)
     with _folder(path.parent) as work:
         _write(config, work, "bfloat16", progress)
         os.chmod(work, 0o755)
@@ -216,6 +213,14 @@ def _write(config: MachineConfig, directory: Path, dtype: str, progress: Progres
     content: dict[str, Any] = {"nonzeros": nonzeros, "files": files}
     manifest = content | {"digest": _digest(content)}
     (directory / MANIFEST).write_text(json.dumps(manifest, indent=1) + "\n", encoding="utf-8")
+
+
+def _sweep(parent: Path) -> None:
+    """Remove what killed builds left: at every use of the cache, for there may never be another build."""
+    for left in parent.glob(BUILDING + "*"):
+        with suppress(OSError):
+            if time.time() - left.stat().st_mtime > _ABANDONED:
+                shutil.rmtree(left, ignore_errors=True)
 
 
 def _prune(path: Path) -> None:
