@@ -292,7 +292,7 @@ def test_history_command() -> None:
     command = lookup(SESSION_COMMANDS, "history")
     assert command is not None
     assert "of 3 MB" in command.run(session, "", Control())
-    assert command.run(session, "0", Control()).startswith("1 snapshots")
+    assert command.run(session, "0", Control()).startswith("1 snapshot in")
     with pytest.raises(CommandError, match="megabytes"):
         command.run(session, "lots", Control())
     session.reverse_step()
