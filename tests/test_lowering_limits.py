@@ -13,7 +13,8 @@ from qdbg.compiler.lowering import LoweringError
 from qdbg.compiler.machine.config import NANO
 from qdbg.compiler.machine.isa import Op, Program
 from qdbg.compiler.ptx.ir import PtxError
-from qdbg.runtime.launcher import LaunchOptions, prepare
+from qdbg.runtime.launch_options import LaunchOptions
+from qdbg.runtime.launcher import prepare
 
 NESTED = """
     setp.gt.u32 %p1, %r1, 1; @!%p1 bra $A; add.u32 %r1, %r1, 1;
@@ -35,10 +36,10 @@ def compiled(body: str, arguments: str = "a = u32[4]", **limits: int) -> Program
 
 
 def test_divergence_bits() -> None:
-    """Three nested conditions need a bit each."""
-    assert compiled(NESTED, slots=3).code
-    with pytest.raises(LoweringError, match=r"needs 3 divergence bits a lane and the machine has 2;"):
-        compiled(NESTED, slots=2)
+    """Three nested conditions need a bit each, or two bits with more instructions."""
+    assert len(compiled(NESTED, slots=3).code) < len(compiled(NESTED, slots=2).code)
+    with pytest.raises(LoweringError, match=r"needs [23] divergence bits a lane and the machine has 1;"):
+        compiled(NESTED, slots=1)
 
 
 def test_chains_of_conditions_reuse_bits_when_they_are_scarce() -> None:
@@ -122,14 +123,84 @@ def test_operands_that_selection_cannot_read_are_a_sentence() -> None:
         compiled("setp.eq %p1, %r1, %r1; ret;")
 
 
-def test_irreducible_control_flow() -> None:
+def test_a_loop_that_is_entered_at_two_places() -> None:
     body = """
         setp.eq.u32 %p1, %r1, 0; @%p1 bra $IN;
     $TOP: add.u32 %r1, %r1, 3;
     $IN: add.u32 %r1, %r1, 5; setp.lt.u32 %p2, %r1, 99; @%p2 bra $TOP; st.global.u32 [%d2], %r1; ret;
     """
-    with pytest.raises(LoweringError, match="irreducible"):
-        compiled(body)
+    result = emulate(kernel(THREAD_ELEMENT + body, "a = u32[0, 1, 50, 95]", block="4"))
+    assert result.array("a").tolist() == [5 + 8 * 12, 1 + 8 * 13, 50 + 8 * 7, 95 + 8]
+
+
+def test_two_entries_within_a_loop_of_two_entries() -> None:
+    """Lanes enter the outer loop at either end and the inner one at either end, 16 ways in all.
+
+    $A adds 1 and goes to $C for odd values, else to $B; $B adds 10 and stays below 50; $C adds 4, returns to
+    $B below 70 and to $A below 90.
+    """
+    body = """
+        setp.gt.u32 %p1, %r0, 7; @%p1 bra $C;
+        setp.gt.u32 %p1, %r0, 3; @%p1 bra $B;
+    $A: add.u32 %r1, %r1, 1; and.b32 %r2, %r1, 1; setp.eq.u32 %p1, %r2, 1; @%p1 bra $C;
+    $B: add.u32 %r1, %r1, 10; setp.lt.u32 %p1, %r1, 50; @%p1 bra $B;
+    $C: add.u32 %r1, %r1, 4; setp.lt.u32 %p1, %r1, 70; @%p1 bra $B;
+        setp.lt.u32 %p1, %r1, 90; @%p1 bra $A;
+        st.global.u32 [%d2], %r1; ret;
+    """
+
+    def value(x: int, at: str) -> int:
+        while True:
+            if at == "A":
+                x, at = x + 1, "B" if x & 1 else "C"
+            elif at == "B":
+                x, at = x + 10, "B" if x + 10 < 50 else "C"
+            else:
+                x += 4
+                if x >= 90:
+                    return x
+                at = "B" if x < 70 else "A"
+
+    start = [7 * n % 61 for n in range(12)]
+    listed = ", ".join(map(str, start))
+    result = emulate(kernel(THREAD_ELEMENT + body, f"a = u32[{listed}]", block="12"))
+    assert result.array("a").tolist() == [value(x, "ABC"[n // 4]) for n, x in enumerate(start)]
+
+
+@pytest.mark.parametrize("slots", [8, 4, 3])
+def test_a_switch_takes_few_bits_however_many_cases_it_has(slots: int) -> None:
+    """All comparisons come first, as compilers write them; every third case falls through to the next."""
+    cases = range(16)
+    body = "".join(f"setp.eq.u32 %p1, %r0, {n}; @%p1 bra $C{n};" for n in cases) + "bra $END;"
+    for n in cases:
+        body += f"$C{n}: mad.lo.u32 %r1, %r1, {n + 3}, {n}; st.global.u32 [%d2], %r1;"
+        body += "" if n % 3 == 2 else "bra $END;"
+    body += "$END: add.u32 %r1, %r1, 1; st.global.u32 [%d2], %r1; ret;"
+
+    def value(n: int) -> int:
+        value = 5
+        while n in cases:
+            value = value * (n + 3) + n
+            n = n + 1 if n % 3 == 2 else -1
+        return value + 1
+
+    text = kernel(THREAD_ELEMENT + body, "a = u32[20] = 5", block="20")
+    result = emulate(text, replace(NANO, slots=slots))
+    assert result.array("a").tolist() == [value(n) for n in range(20)]
+
+
+@pytest.mark.parametrize("slots", [8, 4, 3])
+def test_lanes_wait_in_one_place_where_bits_are_scarce(slots: int) -> None:
+    """Each condition sends lanes to a far block of its own, and none of these to another."""
+    far = range(5)
+    body = "".join(f"setp.eq.u32 %p1, %r0, {n}; @%p1 bra $F{n}; st.global.u32 [%d2], %r0;" for n in far)
+    body += "setp.gt.u32 %p1, %r0, 8; " + "".join(f"@%p1 bra $F{n};" for n in far)
+    body += "mul.lo.u32 %r1, %r1, 7; bra $END;"
+    body += "".join(f"$F{n}: add.u32 %r1, %r1, {n + 1}; st.global.u32 [%d2], %r1; bra $END;" for n in far)
+    body += "$END: add.u32 %r1, %r1, 100; st.global.u32 [%d2], %r1; ret;"
+    text = kernel(THREAD_ELEMENT + body, "a = u32[12] = iota", block="12")
+    wanted = [n + n + 1 if n in far else 7 * n if n <= 8 else n + 1 for n in range(12)]
+    assert emulate(text, replace(NANO, slots=slots)).array("a").tolist() == [n + 100 for n in wanted]
 
 
 def test_the_program_does_not_depend_on_arguments_or_data() -> None:

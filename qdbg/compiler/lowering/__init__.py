@@ -16,15 +16,16 @@ from qdbg.compiler.lowering.fold import fold_definitions, propagate_copies, remo
 from qdbg.compiler.lowering.frontier import Frontier
 from qdbg.compiler.lowering.inductions import merge_inductions
 from qdbg.compiler.lowering.ir import Blocks, Geometry, LoweringError, Parameter, high_half
-from qdbg.compiler.lowering.layout import Graph, arrange
+from qdbg.compiler.lowering.layout import Graph, arrange, shorter_first
 from qdbg.compiler.lowering.liveness import Liveness
 from qdbg.compiler.lowering.meetings import meetings_of, revised
 from qdbg.compiler.lowering.operands import BLOCK_INDEX
 from qdbg.compiler.lowering.registers import allocate
-from qdbg.compiler.lowering.scopes import Scopes, assign_scopes
+from qdbg.compiler.lowering.scopes import Scopes, TooDeep, assign_scopes
 from qdbg.compiler.lowering.select import select
 from qdbg.compiler.lowering.spill import Spills
 from qdbg.compiler.lowering.uniform import uniform_registers
+from qdbg.compiler.lowering.ways import share_way
 from qdbg.compiler.machine.config import NANO, WARP, MachineConfig
 from qdbg.compiler.machine.isa import Program, Reg
 from qdbg.compiler.ptx.ir import Function, Module
@@ -33,6 +34,8 @@ __all__ = ["SUPPORTED", "Geometry", "LoweringError", "lower"]
 
 #: The families of `ptx.families` whose instructions are all lowered; of others some are.
 SUPPORTED = frozenset("ACDEGHJKLMNOS")
+#: So many times lanes are made to wait in one place before a kernel counts as nested too deep.
+_SHARED_WAYS = 16
 
 
 def lower(module: Module, kernel: Function, geometry: Geometry, config: MachineConfig = NANO) -> Program:
@@ -53,9 +56,8 @@ def _lower(module: Module, kernel: Function, geometry: Geometry, config: Machine
             f"a block of {geometry.threads} threads is larger than the machine's {config.lanes} lanes",
             "launch more, smaller blocks",
         )
-    uniform, frontier = _selected(module, kernel, geometry)
+    uniform, frontier, scopes = _selected(module, kernel, geometry, config.slots)
     graph = frontier.graph
-    scopes = assign_scopes(frontier, config.slots)
     spills = Spills(graph, uniform, geometry.spill_base, geometry.threads)
     code, locations = _emitted(frontier, scopes, spills, config)
     _check_memory(spills, config)
@@ -79,18 +81,44 @@ def _lower(module: Module, kernel: Function, geometry: Geometry, config: Machine
     )
 
 
-def _selected(module: Module, kernel: Function, geometry: Geometry) -> tuple[frozenset[str], Frontier]:
-    """The kernel's blocks, optimised and in order: the uniform registers, and where lanes may wait.
+def _selected(
+    module: Module, kernel: Function, geometry: Geometry, slots: int
+) -> tuple[frozenset[str], Frontier, Scopes]:
+    """The kernel's blocks, optimised and in order: uniform registers, where lanes may wait, and their bits.
 
     Instructions of a warp are cheaper where no lane is elsewhere.  That is supposed of all of them at first.
     """
     meetings = meetings_of(kernel)
     while True:
-        graph = Graph(optimised(select(module, kernel, geometry, meetings)))
-        uniform, frontier = uniform_registers(graph, Liveness(graph))
+        uniform, frontier, scopes = _scoped(optimised(select(module, kernel, geometry, meetings)), slots)
         before, meetings = meetings, revised(meetings, frontier, geometry.threads > WARP)
         if meetings == before:
-            return uniform, frontier
+            return uniform, frontier, scopes
+
+
+def _scoped(blocks: Blocks, slots: int) -> tuple[frozenset[str], Frontier, Scopes]:
+    """Blocks with their divergence bits.
+
+    They stay in the order of the source unless that takes more bits than there are: then lanes wait as
+    little as possible, and where that is not enough, some of them wait in one place.
+    """
+
+    def tried() -> tuple[frozenset[str], Frontier, Scopes]:
+        graph = Graph(blocks)
+        uniform, frontier = uniform_registers(graph, Liveness(graph))
+        return uniform, frontier, assign_scopes(frontier, slots)
+
+    failures: list[TooDeep] = []
+    while True:
+        try:
+            return tried()
+        except TooDeep as error:
+            if failures and error.together is not None and len(failures) <= _SHARED_WAYS:
+                share_way(blocks, error.together, range(min(error.together)))
+            elif failures:
+                raise min([error, *failures], key=lambda e: e.needed) from None
+            failures.append(error)
+        blocks = arrange(shorter_first(blocks))
 
 
 def _emitted(

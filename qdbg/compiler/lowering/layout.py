@@ -10,9 +10,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from qdbg.compiler.lowering.ir import Block, Blocks, Jump, LoweringError, predecessors, renumbered
+from qdbg.compiler.lowering.ir import Block, Blocks, Jump, predecessors, renumbered
 from qdbg.compiler.lowering.spin import late_ends, observed
-from qdbg.compiler.ptx.cfg_graph import immediate_dominators, loop_order, reachable
+from qdbg.compiler.lowering.ways import share_way
+from qdbg.compiler.ptx.cfg_graph import immediate_dominators, loop_order, postorder, reachable
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,18 +83,34 @@ def back_edges(blocks: Blocks) -> dict[int, list[int]]:
 
 
 def arrange(blocks: Blocks) -> Blocks:
-    """The blocks that block 0 reaches, in layout order, straight lines merged.
-
-    Raises LoweringError if they are irreducible.
-    """
+    """The blocks that block 0 reaches, in layout order, straight lines merged, every loop with one entry."""
     _skip_empty(blocks)
     _drop_closed(blocks)
     blocks = renumbered(blocks, _order(blocks))
+    while entries := _second_entries(blocks):
+        share_way(blocks, entries, range(len(blocks)))
+        blocks = renumbered(blocks, _order(blocks))
     blocks = renumbered(blocks, _merge(blocks))
-    _check_reducible(blocks)
     while (place := _untidy_loop(blocks)) is not None:
         blocks = _add_latch(blocks, *place)
     return blocks
+
+
+def shorter_first(blocks: Blocks) -> Blocks:
+    """The blocks that block 0 reaches, numbered so that of a branch's two ways the shorter comes first.
+
+    Its lanes have then met the others again before these go their way.  So the cases of a `switch`, which
+    compilers put behind all of its comparisons, come each behind its own, and lanes that wait are few.
+    """
+    graph = Graph(blocks)
+    dominated = dict.fromkeys(graph.idom, 1)
+    for node in postorder(graph.successors, 0)[:-1]:
+        dominated[graph.idom[node]] += dominated[node]
+    longer_first = [
+        tuple(sorted(successors, key=lambda n: dominated.get(n, 0), reverse=True))
+        for successors in graph.successors
+    ]
+    return renumbered(blocks, postorder(longer_first, 0)[::-1])
 
 
 def _skip_empty(blocks: Blocks) -> None:
@@ -155,15 +172,17 @@ def _merge(blocks: Blocks) -> list[int]:
     return kept
 
 
-def _check_reducible(blocks: Blocks) -> None:
+def _second_entries(blocks: Blocks) -> list[int]:
+    """The blocks at which a loop is entered, if they are several (the control flow is irreducible)."""
     graph = Graph(blocks)
-    for header, sources in back_edges(blocks).items():
-        if not all(graph.dominates(header, source) for source in sources):
-            raise LoweringError(
-                "the kernel's control flow is irreducible (a loop is entered at two places), which the "
-                "machine cannot run",
-                "rewrite the `goto` that causes it",
-            )
+    for header, sources in sorted(back_edges(blocks).items()):
+        if all(graph.dominates(header, source) for source in sources):
+            continue
+        outside = graph.common_dominator([header, *sources])
+        within = range(outside + 1, len(blocks))
+        loop = reachable(graph.successors, [header], within) & reachable(graph.predecessors, [header], within)
+        return sorted(n for n in loop if not loop.issuperset(graph.predecessors[n]))
+    return []
 
 
 def _untidy_loop(blocks: Blocks) -> tuple[int, int] | None:

@@ -13,6 +13,7 @@ is entered by nobody whose bit for E is not 0: E may ask for that 0, and T's lan
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from itertools import combinations
 
 from qdbg.compiler.lowering.barriers import Barriers
 from qdbg.compiler.lowering.frontier import Frontier
@@ -61,26 +62,36 @@ class Scopes:
     elsewhere: dict[int, list[Pattern]]
 
 
+class TooDeep(LoweringError):
+    """More divergence bits are needed than there are; together: two blocks that could do with one."""
+
+    def __init__(self, needed: int, slots: int, together: tuple[int, int] | None):
+        super().__init__(
+            f"divergent control flow is nested too deep: it needs {needed} divergence bits a lane and "
+            f"the machine has {slots}",
+            "split the kernel or flatten its branches",
+        )
+        self.needed, self.together = needed, together
+
+
 def assign_scopes(frontier: Frontier, slots: int) -> Scopes:
-    """Give every scope a slot.  Raises LoweringError where more are needed than there are.
+    """Give every scope a slot.  Raises TooDeep where more are needed than there are.
 
     Asking for zeros saves tokens but keeps bits in use for longer: where they run out, the largest such
     saving is given up first.
     """
     barriers = Barriers(frontier)
     refused: set[int] = set()
+    least: int | None = None
     while True:
         scopes, leaves = _Scoping(frontier, barriers, refused).run()
         needed = _assign_slots(frontier, scopes)
         if needed <= slots:
             break
+        least = needed if least is None else min(least, needed)
         saving = [s for s in scopes if s.zeros]
         if not saving:
-            raise LoweringError(
-                f"divergent control flow is nested too deep: it needs {needed} divergence bits a lane and "
-                f"the machine has {slots}",
-                "split the kernel or flatten its branches",
-            )
+            raise TooDeep(least, slots, _together(frontier, scopes))
         refused.add(max(saving, key=lambda s: len(s.zeros)).target)
     slot = {scope.target: scope.slot for scope in scopes}
     clears: dict[int, list[int]] = {}
@@ -117,6 +128,30 @@ def _assign_slots(frontier: Frontier, scopes: list[Scope]) -> int:
         scope.slot = next(slot for slot in range(len(scopes)) if slot not in taken)
         placed.append((span, scope))
     return max((scope.slot + 1 for scope in scopes), default=0)
+
+
+def _together(frontier: Frontier, scopes: list[Scope]) -> tuple[int, int] | None:
+    """Two blocks in front of which lanes wait where most bits are in use, and to which one way may lead.
+
+    It may if both lie in the same loops and nobody has to wait there for others.  Lanes should wait for both
+    for long, and few edges lead to them: each takes a new instruction.
+    """
+    graph = frontier.graph
+    spans = {scope.target: scope.span(frontier) for scope in scopes}
+    crowded = max(range(len(graph.blocks)), key=lambda n: sum(n in span for span in spans.values()))
+    groups: dict[tuple[int, ...], list[int]] = {}
+    for target in sorted(target for target, span in spans.items() if crowded in span):
+        block, loops = graph.blocks[target], [loop.header for loop in graph.loops if target in loop]
+        if block.barrier is None and not (block.done or block.starts or block.meets or target in loops):
+            groups.setdefault(tuple(loops), []).append(target)
+    found: dict[tuple[int, int], tuple[int, int]] = {}
+    for pair in (pair for group in groups.values() for pair in combinations(group, 2)):
+        edges = [sum(n < pair[0] for n in graph.predecessors[target]) for target in pair]
+        if all(edges):
+            found[pair] = (pair[0] - max(spans[target].start for target in pair), sum(edges))
+    longest = max((length for length, _ in found.values()), default=0)
+    lasting = [pair for pair, (length, _) in found.items() if 2 * length >= longest]
+    return min(lasting, key=lambda pair: found[pair][1]) if lasting else None
 
 
 def _pattern(node: int, scopes: list[Scope]) -> Pattern:
