@@ -128,6 +128,25 @@ def test_a_file_with_host_code_opens(host_file: Path) -> None:
     assert lines <= {16, 19, 20, 21, 22, 23}  # line 4 of local.h, inlined, is not a line of this file
 
 
+@needs_nvrtc
+def test_what_only_newer_targets_have_compiles_for_the_first_that_has_it(tmp_path: Path) -> None:
+    text = "__global__ void k(int *a) { a[0] = __reduce_add_sync(~0u, a[1]); }\n"
+    ptx = compile_cuda(write(tmp_path, text))
+    assert ".target sm_80" in ptx
+    assert "redux.sync.add.s32" in ptx
+    assert ".target sm_75" in compile_cuda(DOT)
+    with pytest.raises(CompileError) as error:  # not line 1, which is right for a newer target
+        compile_cuda(write(tmp_path, text + "__global__ void g(int *a) { a[0] = b; }\n"))
+    assert (error.value.line, error.value.cause) == (2, 'identifier "b" is undefined')
+
+
+@needs_nvrtc
+@pytest.mark.skipif(sys.platform != "linux", reason="NVRTC has 128-bit integers on Linux only")
+def test_integers_of_128_bits(tmp_path: Path) -> None:
+    text = "__global__ void k(unsigned long long *a) { a[0] = (unsigned __int128)a[1] * a[2] >> 64; }\n"
+    assert "mul.hi.u64" in compile_cuda(write(tmp_path, text))
+
+
 @pytest.mark.skipif(shutil.which("nvcc") is None, reason="no nvcc on PATH")
 def test_nvcc_stands_in_for_nvrtc(host_file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(cuda, "_nvrtc", lambda: None)

@@ -1,6 +1,7 @@
 """CUDA to PTX: NVRTC, which needs no driver and no GPU, or else `nvcc` or `clang` on PATH.
 
-The target is `compute_75`: newer ones go through another optimiser and emit more code.  Products are not
+The target is `compute_75`: newer ones go through another optimiser and emit more code.  What does not compile
+for it, such as `__reduce_add_sync`, is compiled for the first newer one that has it.  Products are not
 contracted to fused multiply-adds, so that the same source gives the same bits on every engine.
 """
 
@@ -11,7 +12,9 @@ import importlib.util
 import re
 import shutil
 import subprocess
+import sys
 import tempfile
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from types import ModuleType
@@ -29,8 +32,9 @@ _NVRTC_LEVELS: dict[int, tuple[str, ...]] = {
 #: No file's own header has this name.
 _IMPLICIT_NAME = "qdbg/implicit.h"
 _NVCC_LEVELS: dict[int, tuple[str, ...]] = {3: (), 1: ("-Xcicc", "-O1"), 0: ("-Xcicc", "-O0")}
-_NVCC = ("-arch=compute_75", "-ptx", "-lineinfo", "--fmad=false")
-_CLANG = ("--cuda-device-only", "--cuda-gpu-arch=sm_75", "-S", "-gline-tables-only", "-ffp-contract=off")
+_NVCC = ("-ptx", "-lineinfo", "--fmad=false")
+_CLANG = ("--cuda-device-only", "-S", "-gline-tables-only", "-ffp-contract=off")
+_TARGETS = (75, 80, 90)
 #: `file(12): error: cause` of NVIDIA's compilers, `file:12:3: error: cause` of clang.
 _ERROR = re.compile(
     r"^(?P<file>[^\n]+?)(?:\((?P<line>\d+)\)|:(?P<line2>\d+):\d+): (?:catastrophic |fatal )?error:?"
@@ -66,15 +70,31 @@ def compile_cuda(path: Path, opt: int = 3) -> str:
     if nvrtc is not None:
         folders = _wheel_folders()
         source = device_source(path.read_text(encoding="utf-8-sig"), path.parent, folders)
-        return _compile_nvrtc(nvrtc, path, source, folders, opt)
+        return _compiled(lambda target: _compile_nvrtc(nvrtc, path, source, folders, opt, target))
     if nvcc := shutil.which("nvcc"):
-        return _compile_command(path, [nvcc, *_NVCC, *_NVCC_LEVELS[opt]])
+        options = [nvcc, *_NVCC, *_NVCC_LEVELS[opt]]
+        return _compiled(lambda target: _compile_command(path, [*options, f"-arch=compute_{target}"]))
     if clang := shutil.which("clang"):
-        return _compile_command(path, [clang, *_CLANG, f"-O{opt}"])
+        options = [clang, *_CLANG, f"-O{opt}"]
+        return _compiled(lambda target: _compile_command(path, [*options, f"--cuda-gpu-arch=sm_{target}"]))
     cure = (
         "install nvidia-cuda-nvrtc and cuda-bindings with pip, put nvcc or clang on PATH, or give a .ptx file"
     )
     raise CompileError(path, None, f"there is no CUDA compiler on this machine: {cure}")
+
+
+def _compiled(compile_for: Callable[[int], str]) -> str:
+    """The PTX for the first target that the source compiles for.
+
+    Raises the CompileError of the newest target that the compiler knows: all that is wrong with the source.
+    """
+    errors: list[CompileError] = []
+    for target in _TARGETS:
+        try:
+            return compile_for(target)
+        except CompileError as error:
+            errors.append(error)
+    raise next((error for error in reversed(errors) if error.line is not None), errors[0])
 
 
 def compiler_name() -> str | None:
@@ -105,8 +125,11 @@ def _wheel_folders() -> list[Path]:
     return folders + [folder / "cccl" for folder in folders if (folder / "cccl").is_dir()]
 
 
-def _compile_nvrtc(nvrtc: ModuleType, path: Path, source: DeviceSource, folders: list[Path], opt: int) -> str:
-    options = ["--gpu-architecture=compute_75", "-lineinfo", "--fmad=false", "-default-device"]
+def _compile_nvrtc(
+    nvrtc: ModuleType, path: Path, source: DeviceSource, folders: list[Path], opt: int, target: int
+) -> str:
+    options = [f"--gpu-architecture=compute_{target}", "-lineinfo", "--fmad=false", "-default-device"]
+    options += ["--device-int128"] if sys.platform == "linux" else []  # elsewhere it is refused
     options += [f"--pre-include={_IMPLICIT_NAME}", *(f"-I{folder}" for folder in (path.parent, *folders))]
     options += _NVRTC_LEVELS[opt]
     result, log = _run_nvrtc(nvrtc, path, source, source.instantiations, options)
