@@ -73,14 +73,16 @@ class StatusLine(Widget):
         lanes = lane_range(view.mask) if view.mask else "no lane"
         roomy = width >= 100
         digits = max(1, min(len(view.exists), WARP) // 4)
-        masks = " ".join(f"{mask:0{digits}x}" for mask in view.masks)
-        mask = f"mask {masks} " if roomy else "active "
-        where = [
+        masks = [Text(f"{mask:0{digits}x}") for mask in view.masks]
+        if view.warps > 1:
+            masks[view.warp].stylize(self._style("name"))
+        active = Text(" ").join([Text("mask"), *masks, Text(lanes)]) if roomy else Text(f"active {lanes}")
+        where: list[tuple[str | Text, str]] = [
             (f"block {_dim(view.block, view.grid)}", ""),
             (f"warp {view.warp}", "name" if view.warps > 1 else ""),
             (f"lane {view.focus % WARP}", "name"),
             (f"thread {x},{y},{z}", "dim"),
-            (f"{mask}{lanes}", ""),
+            (active, ""),
         ]
         counts = f"pass {view.passes:,}  PTX {view.instructions:,}"
         if roomy:
@@ -98,9 +100,14 @@ class StatusLine(Widget):
             return "", "idle"
         return f"{view.state.value} {view.status}", _STYLES[view.state].removeprefix("status--")
 
-    def _line(self, width: int, parts: list[tuple[str, str]], right: tuple[str, str]) -> Text:
+    def _line(self, width: int, parts: list[tuple[str | Text, str]], right: tuple[str, str]) -> Text:
         """Parts from the left, one from the right; what does not fit is cut from the left ones."""
-        left = Text("  ").join(Text(text, self._style(style)) for text, style in parts if text)
+        texts = (
+            text if isinstance(text, Text) else Text(text, self._style(style))
+            for text, style in parts
+            if text
+        )
+        left = Text("  ").join(texts)
         end = Text(right[0], self._style(right[1]))
         end.truncate(width, overflow="ellipsis")
         left.truncate(max(0, width - end.cell_len - 2), overflow="ellipsis")

@@ -548,6 +548,10 @@ async def test_a_block_of_four_warps(tmp_path: Path) -> None:
         await press(pilot, "colon", *f"until {line}", "enter")
         header = str(pilot.app.query_one(StatusLine).render())
         assert "mask ffffffff ffffffff 00000000 00000000 no lane" in header
+        drawn = pilot.app.query_one(StatusLine).render()
+        masks = drawn.plain.index("mask ") + len("mask ")
+        bold = [drawn.get_style_at_offset(pilot.app.console, masks + 9 * warp).bold for warp in range(4)]
+        assert [bool(one) for one in bold] == [False, False, False, True]
         await press(pilot, "right_square_bracket", "right")
         assert "lane 1" in str(pilot.app.query_one(StatusLine).render())
         assert "lanes 0-31" in str(pilot.app.query_one(StatusLine).render())
