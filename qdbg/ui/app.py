@@ -306,8 +306,9 @@ class DebuggerApp(App[int]):
         self.query_one("#prompt-name", Static).update("(qdbg) " if kind == ":" else "find   ")
         if not isinstance(self.focused, Prompt):
             self._before_prompt = self.focused
-        self.query_one(Prompt).open(kind, text)
-        self.screen.set_focus(self.query_one(Prompt))  # at once: the next key is the prompt's
+        prompt = self.query_one(Prompt)
+        prompt.open(kind, text)
+        prompt.screen.set_focus(prompt)  # at once, unlike `focus`: the next key is the prompt's
         return ""
 
     def on_prompt_entered(self, message: Prompt.Entered) -> None:
@@ -322,7 +323,8 @@ class DebuggerApp(App[int]):
         """Back to the pane that had the focus."""
         self.query_one("#prompt-name", Static).update("(qdbg) ")
         pane = self._before_prompt
-        (pane if pane is not None and pane.display else self.desk.source).focus()
+        pane = pane if pane is not None and pane.display else self.desk.source
+        pane.screen.set_focus(pane)
 
     def action_back_pane(self) -> None:
         """Shift+tab in a pane."""

@@ -50,7 +50,7 @@ class Prompt(Input):
         """The user is done here."""
 
     def __init__(self, commands: Iterable[str], names: Callable[[], Iterable[str]], id: str):
-        super().__init__(id=id, compact=True, suggester=_Completer(commands, names))
+        super().__init__(id=id, compact=True, select_on_focus=False, suggester=_Completer(commands, names))
         self.kind = ":"
         self.history: dict[str, list[str]] = {":": [], "/": []}
         self._at = 0

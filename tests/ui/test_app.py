@@ -252,6 +252,19 @@ async def test_keys_typed_ahead_are_the_prompts() -> None:
         assert "breakpoint 1 at CUDA line 6" in message(pilot)
 
 
+async def test_commands_that_open_the_prompt_leave_it_the_focus() -> None:
+    async with debugger() as pilot:
+        burst(pilot, ":find\n")
+        await until(pilot, lambda: "find" in str(pilot.app.query_one("#prompt-name", Static).content))
+        await press(pilot, *"st.global", "enter")
+        assert pilot.app.query_one("#ptx", SourcePane).cursor == STORE_LINE
+        await press(pilot, "ctrl+p", *"lane N")
+        await pilot.press("enter")
+        await until(pilot, lambda: len(pilot.app.screen_stack) == 1)
+        await press(pilot, "3", "enter")
+        assert message(pilot) == "lane 3"
+
+
 async def test_keys_typed_ahead_are_the_help_pages() -> None:
     async with debugger() as pilot:
         burst(pilot, "?q")
