@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from lowered import Result, emulate
-from ptx_runner import kernel
+from ptx_runner import THREAD_ELEMENT, kernel
 
 from qdbg.compiler.machine.isa import Op
 from qdbg.runtime.emulator import Emulator
@@ -118,3 +118,33 @@ def test_dot_takes_47_tokens() -> None:
     while str(emulator.vocabulary.token(newest)) != "<end>":
         count, newest = count + 1, emulator.step()
     assert count == 47
+
+
+TABLE = """
+    mov.u32 %r3, 1; setp.ne.u32 %p1, %r0, 9; table: .branchtargets ten, twenty, ten, behind;
+    @%p1 brx.idx %r0, table;
+    bra.uni store;
+twenty: mov.u32 %r3, 20; bra.uni store;
+ten: mov.u32 %r3, 10;
+store: st.global.u32 [%d2], %r3; behind: ret;
+"""
+
+
+def test_a_branch_by_a_table() -> None:
+    """Lane 3 leaves without a store, lane 9 is not branched; entries beyond the table trap."""
+    last_is_nine = "setp.eq.u32 %p2, %r0, 4; @%p2 mov.u32 %r0, 9;"
+    text = kernel(THREAD_ELEMENT + last_is_nine + TABLE, "a = u32[5]", block="5")
+    assert emulate(text).array("a").tolist() == [10, 20, 10, 0, 1]
+    beyond = emulate(kernel(THREAD_ELEMENT + TABLE, "a = u32[5]", block="5"))
+    assert beyond.trap == "<trap lane 4: out of bounds>"
+
+
+def test_a_branch_by_a_table_in_a_function() -> None:
+    before = """.func (.param .b32 q) f(.param .b32 p) {
+        .reg .b32 %r<3>; t: .branchtargets A, B; ld.param.b32 %r1, [p]; brx.idx %r1, t;
+        A: st.param.b32 [q], 70; ret; B: st.param.b32 [q], 71; ret; }
+    """
+    body = """{ .param .b32 x; .param .b32 y; and.b32 %r2, %r0, 1; st.param.b32 [x], %r2;
+        call.uni (y), f, (x); ld.param.b32 %r1, [y]; } st.global.u32 [%d2], %r1; ret;"""
+    result = emulate(kernel(THREAD_ELEMENT + body, "a = u32[4]", block="4", before=before))
+    assert result.array("a").tolist() == [70, 71, 70, 71]

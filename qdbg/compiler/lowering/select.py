@@ -29,7 +29,7 @@ from qdbg.compiler.lowering.synchronise import Synchronise
 from qdbg.compiler.lowering.types import Unsupported
 from qdbg.compiler.lowering.warp import Warp
 from qdbg.compiler.machine.isa import Cond, Op, Trap
-from qdbg.compiler.ptx.ir import Function, Guard, Instruction, Label, Module, PtxError
+from qdbg.compiler.ptx.ir import Function, Guard, Instruction, Label, Module, PtxError, Vector
 
 _NOTHING = ("membar", "fence", "prefetch", "prefetchu", "discard", "applypriority", "nanosleep", "pmevent")
 
@@ -165,6 +165,8 @@ class _Selector:
                 self.memory.store(i)
             case "bra":
                 self._bra(i)
+            case "brx":
+                self._brx(i)
             case "ret" | "exit":
                 builder.close(Jump(self.kernel_exit))
             case "trap":
@@ -198,3 +200,18 @@ class _Selector:
         other = self.builder.reserve()
         self.builder.close(self._branch(i.guard, target, other))
         return self.builder.enter(other)
+
+    def _brx(self, i: Instruction) -> None:
+        """Goes to the label that an index chooses (PTX ISA 9.7.12.4): a comparison for each entry."""
+        index, table = i.operands
+        if not isinstance(table, Vector):
+            raise Unsupported
+        chosen = self.operands.value(index)
+        for number, label in enumerate(table.elements):
+            if not isinstance(label, Label):
+                raise Unsupported
+            other = self.builder.reserve()
+            end = Branch(chosen, Cond.EQ, number, self.labels[label.name], other, self.builder.at)
+            self.builder.close(end)
+            self.builder.enter(other)
+        self._stop(Trap.OUT_OF_BOUNDS)
