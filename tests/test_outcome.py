@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import blocks
 import fakes
 import numpy as np
 import pytest
@@ -51,6 +52,25 @@ def test_ptx_instructions_are_those_of_the_interpreter_alone(name: str) -> None:
     alone = Interpreter(session.source.ptx, session.bound)
     alone.run()
     assert outcome.run(session).ptx_instructions == alone.instructions
+
+
+#: Two barriers, one for either half of the block: a GPU lets them meet, and so does the interpreter.
+TWO_BARRIERS = """
+    setp.gt.u32 %p1, %r1, 63;
+    @%p1 bra upper;
+    bar.sync 0;
+    bra end;
+upper:
+    bar.sync 0;
+end:
+"""
+
+
+def test_ptx_instructions_of_a_trap_are_those_that_the_machine_came_by(tmp_path: Path) -> None:
+    session = blocks.started(blocks.launch(tmp_path, TWO_BARRIERS, "u32[128]", None))
+    result = outcome.run(session)
+    assert result.trap is not None
+    assert result.ptx_instructions == 4 * 4 == session.view().instructions
 
 
 @pytest.mark.parametrize("name", ["dot.cu", "divergent/nested.cu"])

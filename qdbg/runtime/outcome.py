@@ -41,7 +41,8 @@ class Outcome:
 
     exact: machine and interpreter agreed everywhere; expected: the file's expectations are met, None
     where it states none or the kernel trapped; outputs: as `outputs` gives them; ptx_instructions and
-    warnings: what the interpreter has counted and found when it ran `alone`.
+    warnings: what the interpreter has counted and found when it ran `alone`; where the machine stopped on the
+    way, the instructions up to there.
     """
 
     exact: bool
@@ -81,6 +82,7 @@ def conclude(session: Session, seconds: float) -> Outcome:
         raise PassLimit(session.pass_limit)
     memory = session.engine.state().memory
     interpreter = alone(session)
+    through = session.state is State.ENDED and session.mismatch is None
     return Outcome(
         exact=session.mismatch is None,
         mismatch=session.mismatch,
@@ -88,7 +90,7 @@ def conclude(session: Session, seconds: float) -> Outcome:
         trap=session.trap(),
         outputs=outputs(session.bound, memory),
         tokens=len(session.tokens),
-        ptx_instructions=interpreter.instructions,
+        ptx_instructions=interpreter.instructions if through else session.lockstep.issued,
         warnings=interpreter.findings,
         seconds=seconds,
     )
