@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
 import re
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -75,6 +77,13 @@ def test_missing_tokens(qdbg: Run, add: Path) -> None:
 def test_directory(qdbg: Run, tmp_path: Path, command: list[str]) -> None:
     (tmp_path / "folder.cu").mkdir()
     assert_fails(qdbg(*command, "folder.cu"), 2, "folder.cu", "directory")
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="there are no named pipes")
+@pytest.mark.parametrize("command", [["run"], ["compile"], ["verify"], []])
+def test_a_pipe_would_never_end(qdbg: Run, tmp_path: Path, command: list[str]) -> None:
+    os.mkfifo(tmp_path / "pipe.cu")
+    assert_fails(qdbg(*command, "pipe.cu"), 2, "pipe.cu", "device or a pipe")
 
 
 @pytest.mark.parametrize("name", ["empty.cu", "empty.ptx"])
@@ -276,6 +285,23 @@ def test_build_spares_a_folder_of_someone_elses(qdbg: Run, add: Path) -> None:
 def test_unwritable_cache(qdbg: Run, add: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("QDBG_CACHE", str(add / "cache"))
     assert_fails(qdbg("run", "add.cu"), 2, "cache", "QDBG_CACHE")
-    code, out, _ = qdbg("doctor")
-    assert code == 1
-    assert "QDBG_CACHE" in out
+    failed = qdbg("doctor", "--json")
+    assert_fails(failed, 1, "cache", "QDBG_CACHE")
+    report = json.loads(failed[1])
+    assert (report["ok"], f"qdbg: {report['error']}\n") == (False, failed[2])
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="a program there is not a script")
+@pytest.mark.parametrize("content", ["#!/bin/sh\nexit 1\n", "no program"], ids=["fails", "cannot start"])
+def test_doctor_needs_one_compiler_that_works(
+    qdbg: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, content: str
+) -> None:
+    """NVRTC is here, so a compiler on PATH that does not run is only worth knowing."""
+    broken = tmp_path / "clang"
+    broken.write_text(content)
+    broken.chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    code, out, _ = qdbg("doctor", "--json")
+    (found,) = (check for check in json.loads(out)["checks"] if check["name"] == "clang")
+    assert (code, found["ok"]) == (0, None)
+    assert "does not run" in found["detail"]

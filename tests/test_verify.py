@@ -281,7 +281,22 @@ def test_json_of_a_suite_with_a_broken_file(
     assert report["totals"]["launches"] == 2
     assert report["totals"]["ok"] == 1
     assert report["totals"]["tokens"] == first["tokens"]
-    assert err.count("qdbg: ") == err.count("\n") == 1
+    assert err == f"qdbg: {report['error']}\n"
+
+
+@pytest.mark.stock
+def test_a_suite_of_which_nothing_was_tested_is_not_ok(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The machine lacks doubles: the launch is right on the interpreter, and the model has read nothing."""
+    (tmp_path / "a.ptx").write_text(NEEDS_DOUBLES + SQUARES)
+    with pytest.raises(SystemExit) as exit_:
+        main(["verify", str(tmp_path), "--json", "--jobs", "1"])
+    out, err = capsys.readouterr()
+    report = json.loads(out)
+    assert (exit_.value.code, report["totals"]["ok"]) == (Exit.UNSUPPORTED, 0)
+    assert err == f"qdbg: {report['error']}\n"
+    assert "lacks what the kernels need (P)" in err
 
 
 @pytest.mark.parametrize("arguments", [["no_such_folder"], ["."], ["--engine", "interpreter"]])

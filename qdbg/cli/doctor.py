@@ -16,7 +16,7 @@ from pathlib import Path
 
 import click
 
-from qdbg.cli.failure import Exit
+from qdbg.cli.failure import Exit, first_of
 from qdbg.cli.options import json_option
 
 #: Packages whose version decides what a kernel's run looks like.
@@ -43,15 +43,19 @@ def doctor(as_json: bool) -> int:
     The exit status is 1 if something that is needed is missing.
     """
     findings = [finding for check in CHECKS for finding in check()]
-    works = all(finding.ok is not False for finding in findings)
+    wrong = [f"{finding.name}: {finding.detail}" for finding in findings if finding.ok is False]
     if as_json:
-        click.echo(json.dumps({"ok": works, "checks": [asdict(finding) for finding in findings]}))
+        report = {"ok": not wrong, "checks": [asdict(finding) for finding in findings]}
+        click.echo(json.dumps(report | first_of(wrong)))
     else:
         width = max(len(finding.name) for finding in findings)
         for finding in findings:
             mark = {True: "ok", False: "FAIL", None: "-"}[finding.ok]
             click.echo(f"{mark:>4}  {finding.name:{width}}  {finding.detail}")
-    return int(Exit.OK if works else Exit.MISMATCH)
+    sys.stdout.flush()
+    for sentence in wrong:
+        click.echo(f"qdbg: {sentence}", err=True)
+    return int(Exit.MISMATCH if wrong else Exit.OK)
 
 
 def python() -> Iterator[Finding]:
@@ -166,12 +170,16 @@ def _nvrtc() -> Finding:
 
 
 def _on_path(name: str) -> Finding:
+    """A compiler on PATH; one that does not run is no failure, since another may do."""
     program = shutil.which(name)
     if program is None:
         return Finding(name, None, "not on PATH")
-    run = subprocess.run([program, "--version"], capture_output=True, text=True, check=False)
+    try:
+        run = subprocess.run([program, "--version"], capture_output=True, text=True, check=True)
+    except (OSError, subprocess.CalledProcessError) as error:
+        return Finding(name, None, f"{program} does not run: {error}")
     lines = [line for line in run.stdout.splitlines() if "version" in line or "release" in line]
-    return Finding(name, run.returncode == 0, lines[0].strip() if lines else program)
+    return Finding(name, True, lines[0].strip() if lines else program)
 
 
 def _why_not_writable(directory: Path) -> str | None:

@@ -100,6 +100,12 @@ def _status_of(error: Exception) -> Exit | None:
     return None
 
 
+def first_of(sentences: Iterable[str]) -> dict[str, str]:
+    """What a command that did several things adds to its object: the first failure as "error", if any."""
+    sentence = next(iter(sentences), None)
+    return {} if sentence is None else {"error": sentence}
+
+
 def report(sentence: str, status: Exit, as_json: bool) -> int:
     """Print the failure, once for people and, with --json, once for programs."""
     sentence = " ".join(sentence.split("\n")) if as_json else sentence

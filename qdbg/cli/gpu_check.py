@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from qdbg.cli.failure import Exit, Failure, describe, worst
+from qdbg.cli.failure import Exit, Failure, describe, first_of, worst
 from qdbg.cli.options import json_option
 from qdbg.cli.progress import progress_line
 from qdbg.cli.verify import kernel_paths
@@ -86,6 +86,8 @@ def gpu_check(kernels: tuple[Path, ...], output: Path, as_json: bool) -> int:
         "launches": [checked.as_json() for checked in launches],
         "instructions": [checked.as_json() for checked in instructions],
     }
+    sentences = [f"{checked.what}: {checked.error}" for checked in every if checked.error is not None]
+    report |= first_of(sentences)
     output.write_text(json.dumps(report, indent=1) + "\n", encoding="utf-8")
     if as_json:
         click.echo(json.dumps(report))
@@ -93,9 +95,8 @@ def gpu_check(kernels: tuple[Path, ...], output: Path, as_json: bool) -> int:
         _print_table(every, f"{gpu.name}, compute capability {report['compute_capability']}")
         click.echo(f"report: {output}")
     sys.stdout.flush()
-    for checked in every:
-        if checked.error is not None:
-            click.echo(f"qdbg: {checked.what}: {checked.error}", err=True)
+    for sentence in sentences:
+        click.echo(f"qdbg: {sentence}", err=True)
     return worst(checked.status for checked in every)
 
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import click
 
-from qdbg.cli.failure import Exit, Failure, describe, worst
+from qdbg.cli.failure import Exit, Failure, describe, first_of, worst
 from qdbg.cli.progress import COMPILING, progress_line, tell_note
 from qdbg.cli.run import generated, run_launch
 from qdbg.compiler.machine.config import NANO
@@ -48,19 +48,19 @@ def run_all(
         {"launch": number, **result.report, **({"error": result.sentence} if result.sentence else {})}
         for number, result in enumerate(results, 1)
     ]
-    wrong = [(n, r.sentence) for n, r in enumerate(results, 1) if r.sentence is not None]
+    wrong = [f"launch {n}: {r.sentence}" for n, r in enumerate(results, 1) if r.sentence is not None]
     seconds = round(time.perf_counter() - start, 3)
     if as_json:
-        failed = {"error": f"launch {wrong[0][0]}: {wrong[0][1]}"} if wrong else {}
-        click.echo(json.dumps({"engine": engine, "seconds": seconds, "launches": reports} | failed))
+        report = {"engine": engine, "seconds": seconds, "launches": reports}
+        click.echo(json.dumps(report | first_of(wrong)))
     else:
         _print_table(reports, results, engine, seconds)
     sys.stdout.flush()
     for number, result in enumerate(results, 1):
         for warning in result.report.get("warnings", ()):
             click.echo(f"qdbg: warning: launch {number}: {warning['message']}", err=True)
-    for number, sentence in wrong:
-        click.echo(f"qdbg: launch {number}: {sentence}", err=True)
+    for sentence in wrong:
+        click.echo(f"qdbg: {sentence}", err=True)
     return worst(result.status for result in results)
 
 

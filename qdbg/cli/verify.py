@@ -18,10 +18,10 @@ from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
 import click
 
-from qdbg.cli.failure import Exit, Failure, describe, worst
+from qdbg.cli.failure import Exit, Failure, describe, first_of, worst
 from qdbg.cli.options import DEFAULT_ENGINE, json_option, max_passes_option, stock_options
 from qdbg.cli.progress import COMPILING, progress_line, tell_note
-from qdbg.cli.verify_report import print_table, report
+from qdbg.cli.verify_report import nothing_tested, print_table, report
 from qdbg.runtime.launch_options import StockOptions
 
 if TYPE_CHECKING:
@@ -90,14 +90,18 @@ def verify(
     else:
         results = run_suite(suite, Opener(checkpoint.path), Checker(NANO, max_passes), jobs, failed)
     seconds = time.perf_counter() - start
+    sentences = [result.error for result in results if result.error is not None]
+    status = worst(result.status for result in results)
+    if status is Exit.OK and (untested := nothing_tested(results)):
+        sentences, status = [untested], Exit.UNSUPPORTED
     if as_json:
-        click.echo(json.dumps(report(results, engine, checkpoint, seconds)))
+        click.echo(json.dumps(report(results, engine, checkpoint, seconds) | first_of(sentences)))
     else:
         print_table(results, engine, seconds)
     sys.stdout.flush()
-    for sentence in (result.error for result in results if result.error is not None):
+    for sentence in sentences:
         click.echo(f"qdbg: {sentence}", err=True)
-    return worst(result.status for result in results)
+    return status
 
 
 def kernel_paths(named: tuple[Path, ...]) -> tuple[Path, ...]:

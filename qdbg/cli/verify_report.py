@@ -82,10 +82,21 @@ def print_table(results: list[Verified], engine: str, seconds: float) -> None:
             f"{need} ({FAMILIES[need]})" if need in FAMILIES else need for need in sorted(lacking)
         )
         console.print(
-            f"{total['not_supported_yet']} launches need what the machine does not have yet, and ran on the "
-            f"interpreter only: {needs}",
+            f"not supported yet, so run by the interpreter only: {total['not_supported_yet']} of "
+            f"{total['launches']} launches, for want of {needs}",
             soft_wrap=True,
         )
+
+
+def nothing_tested(results: list[Verified]) -> str | None:
+    """A sentence where no launch at all could be put to the model."""
+    if not all(result.missing for result in results):
+        return None
+    needs = ", ".join(sorted({need for result in results for need in result.missing}))
+    return (
+        f"{results[0].path}: no launch was tested, since the machine lacks what the kernels need ({needs}); "
+        "qdbg run --engine interpreter runs them"
+    )
 
 
 def verdict(result: Verified) -> str:
