@@ -20,6 +20,7 @@ from qdbg.cli.options import (
     stock_options,
 )
 from qdbg.cli.progress import COMPILING
+from qdbg.compiler.files import read_regular
 from qdbg.runtime.launch_options import STOCK, LaunchOptions, StockOptions
 
 if TYPE_CHECKING:
@@ -44,7 +45,7 @@ def debug(
         raise Failure("the debugger steps a machine beside the interpreter; for the latter alone: qdbg run")
     # The file is read here, so that a wrong name ends before a screen opens.  All else is slower and
     # happens behind the first picture, complaints about the file's content included.
-    lines = tuple(kernel.read_text(encoding="utf-8-sig", errors="replace").splitlines())
+    lines = tuple(read_regular(kernel).decode("utf-8-sig", errors="replace").splitlines())
     # The screen is drawn on stderr.  A stream that was closed before the start is None.
     if not all(stream is not None and stream.isatty() for stream in (sys.stdin, sys.stdout, sys.stderr)):
         raise Failure(

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from .cuda import compile_cuda
+from .files import read_regular
 from .host import kernel_parameters
 from .mangling import display_name
 from .ptx.ir import Function, Instruction, Module
@@ -71,7 +72,7 @@ def read_kernel_file(path: Path) -> str:
     Raises `SourceError`.
     """
     try:
-        text = path.read_bytes().decode("utf-8-sig")
+        text = read_regular(path).decode("utf-8-sig")
     except FileNotFoundError:
         raise SourceError(f"{path}: there is no such file") from None
     except IsADirectoryError:

@@ -20,6 +20,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
+from qdbg.compiler.files import read_regular
 from qdbg.compiler.machine.config import WARP, MachineConfig
 from qdbg.compiler.machine.isa import LACKING
 from qdbg.runtime.engine import Progress, Wrong
@@ -84,7 +85,7 @@ def cases(paths: Iterable[Path]) -> list[Case]:
         files = sorted(f for f in path.rglob("*") if f.suffix in SUFFIXES) if path.is_dir() else [path]
         for file in files:
             try:
-                count = len(parse_launches(file.read_text(encoding="utf-8-sig"), str(file)))
+                count = len(parse_launches(read_regular(file).decode("utf-8-sig"), str(file)))
             except (LaunchError, OSError, UnicodeError):
                 count = 0
             numbers = range(1, count + 1) if count else (None,)
@@ -98,7 +99,7 @@ def lacks(case: Case, config: MachineConfig) -> tuple[str, ...]:
     Nothing for a file that cannot be read, which fails when it is run.
     """
     try:
-        text = Path(case.path).read_text(encoding="utf-8-sig")
+        text = read_regular(Path(case.path)).decode("utf-8-sig")
         launch = parse_launches(text, case.path)[(case.launch or 1) - 1]
     except (LaunchError, OSError, UnicodeError, IndexError):
         return ()
