@@ -55,6 +55,14 @@ def test_code_that_cannot_be_kept_runs_all_the_same(tmp_path: Path, monkeypatch:
     assert native._kept("feed") is None
 
 
+def test_code_of_older_sources_is_forgotten(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for age in range(6):
+        monkeypatch.setattr(native, "_folder", lambda age=age: tmp_path / f"compiled-{age}")
+        native._keep("feed", b"machine code")
+        os.utime(tmp_path / f"compiled-{age}" / "feed.o", (age, age))
+    assert {folder.name for folder in tmp_path.iterdir()} == {"compiled-3", "compiled-4", "compiled-5"}
+
+
 def test_compiling_can_be_interrupted(monkeypatch: pytest.MonkeyPatch) -> None:
     """The process that compiles is gone by the time that the interruption arrives."""
     started: list[subprocess.Popen[str]] = []

@@ -225,9 +225,13 @@ def _sweep(parent: Path) -> None:
 
 def _prune(path: Path) -> None:
     """Forget the least recently used checkpoints of the same machine, from older sources."""
-    others = path.parent.glob(path.name.rpartition("-")[0] + "-*/" + MANIFEST)
-    for manifest in sorted(others, key=lambda m: m.stat().st_mtime, reverse=True)[KEPT:]:
-        shutil.rmtree(manifest.parent, ignore_errors=True)
+    keep_newest(path.parent, path.name.rpartition("-")[0] + "-*/" + MANIFEST)
+
+
+def keep_newest(cache: Path, marks: str) -> None:
+    """Remove folders of the cache but for a few; `marks`: files in them whose time says when it was used."""
+    for mark in sorted(cache.glob(marks), key=lambda m: m.stat().st_mtime, reverse=True)[KEPT:]:
+        shutil.rmtree(mark.parent, ignore_errors=True)
 
 
 def _describe(file: Path) -> dict[str, Any]:

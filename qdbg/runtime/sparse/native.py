@@ -21,12 +21,13 @@ from pathlib import Path
 import llvmlite
 import llvmlite.binding as llvm
 
-from qdbg.runtime.checkpoints import cache_directory
+from qdbg.runtime.checkpoints import cache_directory, keep_newest
 from qdbg.runtime.engine import Progress
 
 #: (address of a `Table`'s numbers, tokens, position of the first) -> a token or an index.
 Entry = Callable[[int, int, int], int]
 _DIGEST = hashlib.sha256().digest_size
+_FOLDERS = "compiled-"
 _loaded: dict[str, Entry] = {}
 
 
@@ -51,7 +52,7 @@ def _folder() -> Path:
         digest.update(source.read_bytes())
     where = (llvm.get_process_triple(), llvm.get_host_cpu_name(), llvm.get_host_cpu_features().flatten())
     digest.update("\n".join((llvmlite.__version__, *where)).encode())
-    return cache_directory() / f"compiled-{digest.hexdigest()[:12]}"
+    return cache_directory() / f"{_FOLDERS}{digest.hexdigest()[:12]}"
 
 
 def _compile(name: str, progress: Progress | None) -> bytes:
@@ -96,6 +97,7 @@ def _keep(name: str, code: bytes) -> None:
         temporary = _folder() / f"{name}.{os.getpid()}"
         temporary.write_bytes(hashlib.sha256(code).digest() + code)
         os.replace(temporary, _folder() / f"{name}.o")
+        keep_newest(_folder().parent, f"{_FOLDERS}*/{name}.o")
 
 
 @cache
