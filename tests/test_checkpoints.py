@@ -44,6 +44,14 @@ def cached(pristine: Checkpoint, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     return Path(shutil.copytree(pristine.path, tmp_path / pristine.path.name))
 
 
+def test_a_checkpoint_is_named_so_that_it_is_found_from_anywhere(
+    cached: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(cached.parent.parent)
+    monkeypatch.setenv("QDBG_CACHE", cached.parent.name)
+    assert find_or_build(SMALL).path == cached
+
+
 def edit(change: Callable[[dict[str, Any]], object]) -> Callable[[Path], None]:
     """Damage that changes what the manifest says."""
 

@@ -75,9 +75,12 @@ class Checkpoint:
 
 
 def cache_directory() -> Path:
-    """Where checkpoints are kept: QDBG_CACHE, or the user's cache folder."""
+    """Where checkpoints are kept: QDBG_CACHE, or the user's cache folder.
+
+    The path is absolute: a prompt names its checkpoint, and may be read from elsewhere.
+    """
     if chosen := os.environ.get("QDBG_CACHE"):
-        return Path(chosen)
+        return Path(chosen).absolute()
     from platformdirs import user_cache_dir
 
     return Path(user_cache_dir("qdbg", appauthor=False))
