@@ -14,13 +14,14 @@ from qdbg.compiler.machine.config import NANO
 from qdbg.runtime import outcome
 from qdbg.runtime.emulator import Emulator
 from qdbg.runtime.interpreter import Interpreter
-from qdbg.runtime.launcher import LaunchOptions, prepare
-from qdbg.runtime.session import Session
+from qdbg.runtime.launch_options import LaunchOptions
+from qdbg.runtime.launcher import prepare
+from qdbg.runtime.session import PASS_LIMIT, Session
 
 KERNELS = Path(__file__).parent.parent / "kernels"
 
 
-def of_kernel(name: str) -> Session:
+def of_kernel(name: str, pass_limit: int = PASS_LIMIT) -> Session:
     prepared = prepare(KERNELS / name, LaunchOptions())
     image = prepared.image
     session = Session(
@@ -32,6 +33,7 @@ def of_kernel(name: str) -> Session:
         image.vocabulary,
         NANO,
         image.ids,
+        pass_limit=pass_limit,
     )
     session.start()
     return session
@@ -118,6 +120,15 @@ def test_trap_has_status_3() -> None:
 def test_pass_limit_is_an_error() -> None:
     with pytest.raises(outcome.PassLimit, match="within 10 forward passes"):
         outcome.run(fakes.session(pass_limit=10))
+
+
+def test_instructions_that_cost_no_pass_do_not_count_as_passes() -> None:
+    """The limit is as many passes as the launch takes; it has more PTX instructions than that."""
+    free = of_kernel("dot.cu")
+    plenty = outcome.run(free)
+    assert plenty.ptx_instructions > plenty.tokens
+    tight = of_kernel("dot.cu", plenty.tokens)
+    assert outcome.run(tight).ptx_instructions == plenty.ptx_instructions
 
 
 def test_floats_read_back_to_the_same_bits() -> None:

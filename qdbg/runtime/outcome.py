@@ -23,6 +23,9 @@ if TYPE_CHECKING:
 
 #: The canonical NaN of each float type, which prints as "nan"; others print with their bits.
 _NAN = {2: 0x7E00, 4: 0x7FC00000, 8: 0x7FF8000000000000}
+#: PTX instructions that the interpreter may issue alone for each that it issued in step with the machine,
+#: where calls are expanded.
+_LONGER = 10
 
 
 class PassLimit(Exception):
@@ -97,10 +100,14 @@ def conclude(session: Session, seconds: float) -> Outcome:
 
 
 def alone(session: Session) -> Interpreter:
-    """The interpreter after it ran the launch alone, up to a fault or to the session's pass limit."""
+    """The interpreter after it ran the launch alone, up to a fault or to a limit.
+
+    The limit is the session's; but passes are no measure of the instructions that cost none, and so where
+    the machine came further the interpreter may as well.
+    """
     interpreter = reference(session)
     with suppress(Fault, Unsupported, LimitReached):
-        interpreter.run(session.pass_limit)
+        interpreter.run(max(session.pass_limit, _LONGER * session.lockstep.issued))
     return interpreter
 
 

@@ -29,7 +29,7 @@ from qdbg.runtime.launch import LaunchError, parse_launches
 from qdbg.runtime.launch_options import LaunchOptions
 from qdbg.runtime.launcher import Prepared, open_session, prepare
 from qdbg.runtime.needs import missing
-from qdbg.runtime.outcome import PassLimit, alone, run
+from qdbg.runtime.outcome import PassLimit, run
 from qdbg.runtime.trace import Trace, TraceError
 from qdbg.runtime.verified import Verified, WrongToken
 
@@ -134,7 +134,7 @@ def propose(case: Case, config: MachineConfig, limit: int) -> Proposal:
         launch=case.launch,
         kernel=prepared.kernel,
         prompt_tokens=len(prepared.image.ids),
-        ptx_instructions=alone(session).instructions if outcome is None else outcome.ptx_instructions,
+        ptx_instructions=session.lockstep.issued if outcome is None else outcome.ptx_instructions,
         tokens=len(session.tokens),
         kinds=dict(Counter(token(i).kind.name.lower() for i in session.tokens)),
         mismatch=session.mismatch,
