@@ -18,7 +18,7 @@ OPCODES = {
     "H": "barrier fence membar",
     "I": "copysign cos ex2 lg2 rsqrt sin tanh",
     "K": "shfl",
-    "M": "activemask bfe bfi bfind brev clz dp2a dp4a lop3 match popc prmt sad shf vote",
+    "M": "activemask bfe bfi bfind bmsk brev clz dp2a dp4a fns lop3 match popc prmt sad shf szext vote",
     "O": "call",
 }
 _BY_OPCODE = {opcode: family for family, opcodes in OPCODES.items() for opcode in opcodes.split()}

@@ -34,7 +34,7 @@ def cuda(launch: str, ptx: str = DOT, path: Path = Path("dot.cu"), **names: tupl
 
 def bound(launch: str, ptx: str = DOT, **names: tuple[str, ...]) -> BoundLaunch:
     """The first launch of comments, bound without a machine's limits."""
-    source = cuda(launch, ptx, **names)
+    source = cuda(launch, ptx, Path("dot.cu"), **names)
     return bind(source, launch_for(source))
 
 
@@ -325,6 +325,9 @@ BAD_ARGUMENTS = [
     ("a = f32[] = @no.npy, b = i32[1], out = i32[1], n = 1", "no.npy does not exist"),
     ("a = i32[1], b = i32[9000], out = i32[1], n = 1",
      "needs 36036 bytes of memory (of which b takes 36000) and the machine has 16384"),
+    ("a = i32[2040], b = i32[2048], out = i32[1], n = 1",
+     "needs 16388 bytes of memory (of which b takes 8192, 32 the gaps between arrays, where an index past an "
+     "end faults) and the machine has 16384; use smaller arrays"),
 ]  # fmt: skip
 
 

@@ -89,6 +89,37 @@ def test_counts(bits: int) -> None:
     )
 
 
+def nth_one(mask: int, base: int, n: int) -> int:
+    """The PTX ISA's pseudocode for fns; a base that is no bit of the mask finds nothing."""
+    if base > 31:
+        return -1
+    if n == 0:
+        return base if mask >> base & 1 else -1
+    places = range(base, 32) if n > 0 else range(base, -1, -1)
+    ones = [place for place in places if mask >> place & 1]
+    return ones[abs(n) - 1] if abs(n) <= len(ones) else -1
+
+
+def test_finding_the_nth_one() -> None:
+    masks = [0, M32, 1, 1 << 31, 0x80000001, 0xAAAAAAAA, 0x00FF0F10, 0x12345678]
+    bases = [0, 1, 4, 15, 16, 30, 31, 32, 40]
+    counts = [0, 1, 2, 3, 7, 16, 32, 33, M32, M32 - 1, M32 - 6, M32 - 31, M32 - 32, 1 << 31, (1 << 31) - 1]
+    operands = [(mask, base, n) for mask in masks for base in bases for n in counts]
+    types = ("u32", "u32", "s32")
+    cases = [Case("fns.b32 {d}, {0}, {1}, {2}", types, "u32", nth_one)]
+    fixed = [(0, 1), (31, -1), (8, 3), (20, -2), (5, 0), (0, 32)]
+    cases += [
+        Case(
+            f"fns.b32 {{d}}, {{0}}, {base}, {n}", ("u32",), "u32",
+            lambda mask, base=base, n=n: nth_one(mask, base, n),
+        )
+        for base, n in fixed
+    ]  # fmt: skip
+    for start in range(0, len(operands), 128):
+        check(cases if start == 0 else cases[:1], operands[start : start + 128])
+    check(cases, rows(32, 100))
+
+
 FIELDS = [
     (0, 0), (0, 8), (0, 16), (4, 4), (3, 20), (24, 8), (28, 8), (16, 16), (31, 1), (40, 8), (0, 32), (8, 32),
     (0, 64), (20, 30), (32, 32), (60, 8), (255, 255), (264, 8), (33, 0), (63, 1),
@@ -166,6 +197,26 @@ def test_masks() -> None:
         ],
         [*rows(32, 40), (0, 4, 32), (0, 32, 0)],
     )
+
+
+def test_extension_from_any_length() -> None:
+    """szext: the low bits, so many as the second operand says, as a number of its own (PTX ISA 9.7.1)."""
+    cases = []
+    for t in ("u32", "s32"):
+        for mode in ("clamp", "wrap"):
+            for length in ("{2}", "0", "1", "12", "31", "32", "33", "64"):
+
+                def expected(
+                    a: int, b: int, c: int, t: str = t, mode: str = mode, length: str = length
+                ) -> int:
+                    n = c if length == "{2}" else int(length)
+                    n = n % 32 if mode == "wrap" else min(n, 32)
+                    low = a & (1 << n) - 1
+                    return signed(low, n) if n and t == "s32" else low
+
+                text = f"szext.{mode}.{t} {{d}}, {{0}}, {length}"
+                cases.append(Case(text, ("u32",) * 3, t, expected))
+    check(cases, [*rows(32, 60), *((0xDEADBEEF, 0, n) for n in (0, 1, 31, 32, 33, M32))])
 
 
 def test_copysign() -> None:

@@ -109,7 +109,7 @@ def test_errors_begin_with_the_place_and_advise_what_can_help(tmp_path: Path) ->
     assert str(error.value).endswith("holds 512; split the kernel")
     (tmp_path / "long.cu").write_text(CUDA)
     for opt, advice in (
-        (3, "; compile with a lower --opt or split the kernel"),
+        (3, "; a lower --opt may help, or split the kernel"),
         (0, "holds 512; split the kernel"),
     ):
         with pytest.raises(LoweringError) as error:
@@ -201,6 +201,31 @@ def test_lanes_wait_in_one_place_where_bits_are_scarce(slots: int) -> None:
     text = kernel(THREAD_ELEMENT + body, "a = u32[12] = iota", block="12")
     wanted = [n + n + 1 if n in far else 7 * n if n <= 8 else n + 1 for n in range(12)]
     assert emulate(text, replace(NANO, slots=slots)).array("a").tolist() == [n + 100 for n in wanted]
+
+
+@pytest.mark.parametrize(
+    ("body", "lacks"),
+    [
+        ("mov.u64 %d4, %clock64;", "the special register `%clock64`"),
+        ("@%p1 add.u32 %r1, %r1, %globaltimer_lo;", "the special register `%globaltimer_lo`"),
+        ("call _Z4stepi, (%r1);", "the function `step`"),
+        ("add.rn.f32 %f1, %f1, %f1;", "`add.rn.f32`"),
+        ("bar.sync 1, %r1;", "a barrier whose number of threads is known only when it runs"),
+        ("bar.sync 1, 48;", "a barrier of 48 threads, which is no multiple of 32"),
+        ("bar.arrive 1, 32;", "a barrier of 32 threads in a block whose last warp is not full"),
+        ("bar.sync %r1, 32; bar.arrive %r1, 32;", "a barrier whose number is known only when it runs"),
+        ("bar.sync 1, 32; bar.arrive 1, 64;", "barrier 1 for different numbers of threads"),
+    ],
+)
+def test_what_is_lacking_has_a_name(body: str, lacks: str) -> None:
+    block = "4" if "last warp" in lacks else "64"
+    text = kernel(
+        THREAD_ELEMENT + body + " st.global.u32 [%d2], %r1; ret;",
+        "a = u32[64]",
+        block=block,
+        before=".extern .func _Z4stepi (.param .b32 x);",
+    )
+    assert set(prompt_of(text)[0].lacking.values()) == {lacks}
 
 
 def test_the_program_does_not_depend_on_arguments_or_data() -> None:

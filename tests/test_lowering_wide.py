@@ -40,6 +40,15 @@ def test_sums_and_extremes(bits: int) -> None:
     check(cases, rows(bits, 48))
 
 
+def test_extremes_above_zero() -> None:
+    types = ("s32", "s32")
+    cases = [
+        Case("min.relu.s32 {d}, {0}, {1}", types, "s32", lambda a, b: max(0, min(a, b))),
+        Case("max.relu.s32 {d}, {0}, {1}", types, "s32", lambda a, b: max(0, a, b)),
+    ]
+    check(cases, rows(32, 60))
+
+
 def test_saturation() -> None:
     types = ("s32", "s32", "s32")
     high = lambda a, b, c: clamped((a * b >> 32) + c, 32)  # noqa: E731
@@ -101,7 +110,10 @@ def test_carry_chains(bits: int) -> None:
     flag = f"addc.{t} {{d}}, 0, 0"
     borrow = f"subc.{t} {{d}}, 0, 0"
     three = (t, t, t)
-    double = lambda a, b, c: (a + b >> bits) + c + a  # noqa: E731
+
+    def double(a: int, b: int, c: int) -> int:
+        return (a + b >> bits) + c + a
+
     cases = [
         Case(f"add.cc.{t} {{d}}, {{0}}, {{1}}; {flag}", three[:2], t, lambda a, b: a + b >> bits),
         Case(f"add.cc.{t} {{d}}, {{0}}, {{1}}; addc.{t} {{d}}, {{0}}, {{2}}", three, t, double),

@@ -217,11 +217,13 @@ def _check_memory(
         return
     largest = max(layout.allocations, key=lambda a: a.size, default=None)
     if largest is not None and largest.size >= shared:
+        gaps = needed - shared - sum(a.size for a in layout.allocations)
+        noticed = f", {gaps} the gaps between arrays, where an index past an end faults"
         origin = next((a.origin for a in launch.arguments if a.name == largest.name), launch.origin)
         raise LaunchError(
             origin,
-            f"the launch needs {needed} bytes of memory (of which {largest.name} takes {largest.size}) "
-            f"and the machine has {limit}; use smaller arrays",
+            f"the launch needs {needed} bytes of memory (of which {largest.name} takes {largest.size}"
+            f"{noticed if needed - gaps <= limit else ''}) and the machine has {limit}; use smaller arrays",
         )
     raise LaunchError(
         launch.origin,

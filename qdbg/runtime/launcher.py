@@ -231,6 +231,7 @@ def _image(source: Source, bound: BoundLaunch, config: MachineConfig) -> Image:
         private.stride,
         private.scratch,
         private.end,
+        bound.launch.shared,
     )
     try:
         program = lower(source.ptx, bound.kernel, geometry, config)

@@ -15,7 +15,7 @@ from qdbg.compiler.lowering.emit import Code, Emitter, Locations
 from qdbg.compiler.lowering.fold import fold_definitions, propagate_copies, remove_dead
 from qdbg.compiler.lowering.frontier import Frontier
 from qdbg.compiler.lowering.inductions import merge_inductions
-from qdbg.compiler.lowering.ir import Blocks, Geometry, LoweringError, Parameter, high_half
+from qdbg.compiler.lowering.ir import Blocks, Geometry, LoweringError, Parameter, Stop, high_half
 from qdbg.compiler.lowering.layout import Graph, arrange, shorter_first
 from qdbg.compiler.lowering.liveness import Liveness
 from qdbg.compiler.lowering.meetings import meetings_of, revised
@@ -78,6 +78,7 @@ def _lower(module: Module, kernel: Function, geometry: Geometry, config: Machine
         },
         spilled=(spills.base, spills.size) if spills.size else (0, 0),
         block_index={axis: numbers[name] for axis, name in BLOCK_INDEX.items() if name in numbers},
+        lacking={b.end.ptx[-1]: b.end.lacks for b in graph.blocks if isinstance(b.end, Stop) and b.end.lacks},
     )
 
 

@@ -180,14 +180,15 @@ class Arithmetic(Translation):
 
     def _min_max(self, i: Instruction) -> None:
         kind = scalar(i, wide=True)
-        if i.has("relu"):
-            raise Unsupported
         cond = (Cond.LT if i.opcode == "min" else Cond.GT) | (Cond.SIGNED if kind.signed else Cond(0))
         if kind.bits == 64:
             a, b = self.wide(i.operands[1], kind), self.wide(i.operands[2], kind)
             return self.finish(i, self.math.select(a, b, self.math.compare(a, cond, b)), kind)
         x, y = self.word(i.operands[1], kind), self.word(i.operands[2], kind)
-        return self.finish(i, self.op(Op.PICK, x, y, cond=cond), kind)
+        picked = self.op(Op.PICK, x, y, cond=cond)
+        if i.has("relu"):  # nothing below 0
+            picked = self.op(Op.PICK, picked, 0, cond=Cond.GT | Cond.SIGNED)
+        return self.finish(i, picked, kind)
 
     def _sad(self, i: Instruction) -> None:
         """c + |a - b|, the difference being exact (PTX ISA 9.7.1, sad)."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from qdbg.compiler.lowering.types import Unsupported
 from qdbg.compiler.machine.isa import Trap
+from qdbg.compiler.mangling import display_name
 from qdbg.compiler.ptx.cfg_effects import reads, writes
 from qdbg.compiler.ptx.inline import Call
 from qdbg.compiler.ptx.ir import Function, Instruction, Module, Symbol
@@ -22,9 +23,11 @@ def remaining_call(module: Module, kernel: Function, i: Instruction) -> Trap | N
         return Trap.RECURSION
     if callee.name == "__assertfail":
         return Trap.ASSERT
-    if callee.name == "vprintf" and not _needed(kernel).intersection(writes(i)):
-        return None
-    raise Unsupported
+    if callee.name != "vprintf":
+        raise Unsupported(f"the function `{display_name(callee.name)}`")
+    if _needed(kernel).intersection(writes(i)):
+        raise Unsupported("the result of `printf`")
+    return None
 
 
 def _needed(kernel: Function) -> set[str]:

@@ -25,7 +25,7 @@ class LoweringError(Exception):
     def __init__(
         self, cause: str, cure: str = "split the kernel", grows: bool = False, place: str = "", opt: int = 0
     ):
-        lower = "compile with a lower --opt or " if grows and opt > 0 else ""
+        lower = "a lower --opt may help, or " if grows and opt > 0 else ""
         super().__init__(f"{place}: {cause}; {lower}{cure}" if place else f"{cause}; {cure}")
         self.cause, self.cure, self.grows = cause, cure, grows
 
@@ -42,9 +42,9 @@ class Geometry:
     symbols: byte addresses of module variables, of shared ones from the start of shared memory, and of local
     ones from the start of a thread's window; parameters: byte address of the parameter space; local: that
     of the first thread's window of local memory, and stride the bytes from one window to the next.  Shared,
-    parameter and local memory lie in this order behind everything else; scratch: a word
-    for each warp; spill_base: where memory that the
-    launch does not use begins.
+    parameter and local memory lie in this order behind everything else; scratch: a word for each warp;
+    spill_base: where memory that the launch does not use begins; dynamic_bytes: how many of shared memory's
+    bytes the launch asked for.
     """
 
     grid: Axes
@@ -57,6 +57,7 @@ class Geometry:
     stride: int = 0
     scratch: int = 0
     spill_base: int = 0
+    dynamic_bytes: int = 0
 
     @property
     def threads(self) -> int:
@@ -176,11 +177,15 @@ class Exit:
 
 @dataclass(frozen=True, slots=True)
 class Stop:
-    """A trap.  `target`, the exit, is never reached but keeps the trap in front of it."""
+    """A trap.  `target`, the exit, is never reached but keeps the trap in front of it.
+
+    lacks: what the machine lacks here, where that is why.
+    """
 
     reason: Trap
     target: int
     ptx: tuple[int, ...] = ()
+    lacks: str = ""
 
 
 Terminator = Jump | Branch | Exit | Stop

@@ -62,7 +62,10 @@ class Lanes:
         return MASK if self.geometry.threads % WARP == 0 else self.op(Op.MASK, LANE)
 
     def special(self, name: str) -> Value | None:
-        """A special register of PTX that depends on the lane, or on the number of warps (PTX ISA 10)."""
+        """A special register of PTX that depends on lane and geometry; None for any other (PTX ISA 10).
+
+        There is one multiprocessor, and one grid.
+        """
         match name:
             case "%laneid":
                 return self.number
@@ -72,6 +75,14 @@ class Lanes:
                 return -(-self.geometry.threads // WARP)
             case "WARP_SZ":
                 return WARP
+            case "%smid" | "%gridid":
+                return 0
+            case "%nsmid":
+                return 1
+            case "%total_smem_size":
+                return self.geometry.shared_bytes
+            case "%dynamic_smem_size":
+                return self.geometry.dynamic_bytes
         if name not in _MASKS:
             return None
         op, operand, addend = _MASKS[name]

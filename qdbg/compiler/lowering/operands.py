@@ -77,7 +77,9 @@ class Operands:
                 return (self.geometry.symbols[name] + offset) & MASK
             case Symbol(name, offset) if name in self.parameter_offsets:
                 return (self.parameter_offsets[name] + offset) & MASK
-            case Special(name) if (special := self._special(name)) is not None:
+            case Special(name):
+                if (special := self._special(name)) is None:
+                    raise Unsupported(f"the special register `{name}`")
                 return special
         raise Unsupported
 

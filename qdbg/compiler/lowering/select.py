@@ -17,6 +17,7 @@ from qdbg.compiler.lowering.bits import Bits
 from qdbg.compiler.lowering.builder import Builder, is_temporary
 from qdbg.compiler.lowering.calls import remaining_call
 from qdbg.compiler.lowering.division import Division
+from qdbg.compiler.lowering.fields import Fields
 from qdbg.compiler.lowering.ir import Blocks, Branch, Geometry, Jump, Stop, Value
 from qdbg.compiler.lowering.long_division import LongDivision
 from qdbg.compiler.lowering.meetings import Meetings
@@ -31,7 +32,18 @@ from qdbg.compiler.lowering.warp import Warp
 from qdbg.compiler.machine.isa import Cond, Op, Trap
 from qdbg.compiler.ptx.ir import Function, Guard, Instruction, Label, Module, PtxError, Vector
 
-_NOTHING = ("membar", "fence", "prefetch", "prefetchu", "discard", "applypriority", "nanosleep", "pmevent")
+_NOTHING = (
+    "membar",
+    "fence",
+    "prefetch",
+    "prefetchu",
+    "discard",
+    "applypriority",
+    "nanosleep",
+    "pmevent",
+    "brkpt",
+    "griddepcontrol",
+)
 
 
 def select(module: Module, kernel: Function, geometry: Geometry, meetings: Meetings) -> Blocks:
@@ -45,7 +57,7 @@ class _Selector:
         self.builder = Builder(kernel.registers)
         self.operands = Operands(module, kernel, geometry, self.builder)
         self.values: dict[str, Callable[[Instruction], None]] = {}
-        for family in (Addresses, Arithmetic, Bits, Division, Moves, Permute):
+        for family in (Addresses, Arithmetic, Bits, Division, Fields, Moves, Permute):
             self.values |= family(self.builder, self.operands).selectors
         self.collectives: dict[str, Callable[[Instruction], None]] = {}
         for collective in (Atomics, Shuffle, Synchronise, Warp):
@@ -146,9 +158,9 @@ class _Selector:
         before = len(self.builder.operations)
         try:
             self._translate(i)
-        except Unsupported:
+        except Unsupported as missing:
             del self.builder.operations[before:]
-            self._stop(Trap.UNSUPPORTED)
+            self._stop(Trap.UNSUPPORTED, missing.what or f"`{i.name}`")
 
     def _translate(self, i: Instruction) -> None:
         builder = self.builder
@@ -183,8 +195,8 @@ class _Selector:
 
     # --- control flow ------------------------------------------------------------------------------
 
-    def _stop(self, reason: Trap) -> None:
-        self.builder.close(Stop(reason, self.kernel_exit, self.builder.at))
+    def _stop(self, reason: Trap, lacks: str = "") -> None:
+        self.builder.close(Stop(reason, self.kernel_exit, self.builder.at, lacks))
 
     def _branch(self, guard: Guard, taken: int, other: int) -> Branch:
         cond = Cond.EQ if guard.negated else Cond.LT | Cond.GT

@@ -55,13 +55,15 @@ class Synchronise(Collective):
             return None
         count = operands[1]
         known = self.operands.value(count) if isinstance(count, Immediate | Register) else None
-        if not isinstance(known, int) or known % WARP or not known:
-            raise Unsupported
+        if not isinstance(known, int):
+            raise Unsupported("a barrier whose number of threads is known only when it runs")
+        if known % WARP or not known:
+            raise Unsupported(f"a barrier of {known} threads, which is no multiple of {WARP}")
         block = self.lanes.geometry.threads
         if known == -(-block // WARP) * WARP and not self.operands.arrives:
             return None
         if block % WARP:
-            raise Unsupported
+            raise Unsupported(f"a barrier of {known} threads in a block whose last warp is not full")
         return known
 
     # --- reductions ----------------------------------------------------------------------------------
@@ -121,7 +123,9 @@ class Synchronise(Collective):
             if other.opcode in ("bar", "barrier") and len(other.operands) == 2 and not other.has("red")
             and other.operands[0] == i.operands[0]
         ]  # fmt: skip
-        if not isinstance(ident, int) or ident >= BARRIERS or any(count != i.operands[1] for count in same):
-            raise Unsupported
+        if not isinstance(ident, int) or ident >= BARRIERS:
+            raise Unsupported("a barrier whose number is known only when it runs")
+        if any(count != i.operands[1] for count in same):
+            raise Unsupported(f"barrier {ident} for different numbers of threads")
         warps = -(-self.lanes.geometry.threads // WARP)
         return self.lanes.geometry.scratch + 4 * (warps + ident)

@@ -8,7 +8,14 @@ from qdbg.compiler.ptx.ir import TYPE_BITS, Instruction
 
 
 class Unsupported(Exception):
-    """The machine lacks this instruction: it becomes a trap, taken when it is executed."""
+    """The machine lacks this instruction: it becomes a trap, taken when it is executed.
+
+    what: what exactly is missing, "the function `malloc`"; empty where that is the instruction itself.
+    """
+
+    def __init__(self, what: str = ""):
+        super().__init__(what)
+        self.what = what
 
 
 @dataclass(frozen=True, slots=True)

@@ -256,3 +256,5 @@ class Program:
     spilled: tuple[int, int] = (0, 0)
     #: Uniform registers that hold the block index, x, y, z (absent where the kernel runs one block).
     block_index: dict[str, int] = field(default_factory=dict)
+    #: At PTX instructions that trap because the machine lacks something, by index: what that is, in words.
+    lacking: dict[int, str] = field(default_factory=dict)
