@@ -135,7 +135,7 @@ class Execution:
         at = self.kernel.body[index] if index is not None else None
         said = reason.name.lower().replace("_", " ")
         if at is not None and reason is Reason.UNSUPPORTED:
-            said = f"the machine lacks `{at.name}`"
+            said = f"the machine lacks {self.program.lacking.get(at.index, f'`{at.name}`')}"
         elif at is not None and self.map.barrier(at.index):
             said = "not at this barrier, where the machine needs every thread"
         elif reason in _SAID:
