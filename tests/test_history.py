@@ -33,6 +33,10 @@ def picture(session: Session) -> dict[str, Any]:
     seen["memory"] = [
         (a.machine.tolist(), a.interpreter.tolist(), a.changed.tolist()) for a in seen["memory"]
     ]
+    seen["registers"] = [
+        {name: part if isinstance(part, str | bool) else list(part) for name, part in vars(row).items()}
+        for row in seen["registers"]
+    ]
     return seen
 
 

@@ -29,7 +29,7 @@ TAIL = [LINE["mul.wide.s32 %rd2, %r1, 4"] + i for i in range(5)]
 
 
 def registers(session: Session, name: str) -> tuple[int | None, ...]:
-    return next(row for row in session.view().registers if row.name == name).machine
+    return tuple(next(row for row in session.view().registers if row.name == name).machine)
 
 
 def test_steps_follow_the_ptx() -> None:
@@ -58,11 +58,11 @@ def test_view_shows_both_sides() -> None:
     session.step(5)
     view = session.view()
     rows = {row.name: row for row in view.registers}
-    assert rows["%r2"].machine == rows["%r2"].interpreter == (1, 2, 3, 4)
-    assert rows["%r3"].machine == (1, 2, 3, 4)
+    assert [*rows["%r2"].machine] == [*rows["%r2"].interpreter] == [1, 2, 3, 4]
+    assert [*rows["%r3"].machine] == [1, 2, 3, 4]
     assert rows["%r1"].place == "folded"
-    assert rows["%r1"].machine == (None,) * 4
-    assert rows["%r1"].interpreter == (0, 1, 2, 3)
+    assert [*rows["%r1"].machine] == [None] * 4
+    assert [*rows["%r1"].interpreter] == [0, 1, 2, 3]
     assert not any(any(row.differs) for row in view.registers)
     assert view.cuda_line == 5
     assert view.tokens[-1].meaning.split() == ["l3", "%r3", "=", "4"]
@@ -78,8 +78,8 @@ def test_changes_are_marked_for_the_lanes_that_ran() -> None:
     before = session.view()
     row = next(r for r in before.registers if r.name == "%r2")
     assert before.active == (False, True, True, True)
-    assert row.machine == (0, 1, 2, 3)
-    assert row.changed == (True, True, True, True)
+    assert [*row.machine] == [0, 1, 2, 3]
+    assert row.changed.tolist() == [True, True, True, True]
     session.set_focus(2)
     after = session.retouched(before)
     assert after.focus == 2
@@ -146,7 +146,7 @@ def test_wrong_value_is_found_at_once() -> None:
     assert (found.lane, found.line, found.register) == (0, LOOP[1], "%r2")
     assert (found.expected, found.got) == ("0", "-1")
     row = next(r for r in session.view().registers if r.name == "%r2")
-    assert row.differs == (True, True, True, True)
+    assert row.differs.tolist() == [True, True, True, True]
 
 
 def test_wrong_path_is_found() -> None:
@@ -269,6 +269,7 @@ def test_print() -> None:
     session.proceed()
     assert session.describe("out").endswith(": 1 3 6 10")
     assert "l3 10" in session.describe("%r3")
+    assert session.describe("%r2") == "%r2 (v0): l0-3 0"  # every lane has counted down
     with pytest.raises(CommandError, match="no register"):
         session.describe("nothing")
 

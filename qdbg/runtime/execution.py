@@ -7,9 +7,10 @@ return to an earlier place.  What a person may ask for is in `session`.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
+from numpy.typing import NDArray
 
 from qdbg.compiler.machine.config import WARP
 from qdbg.compiler.machine.isa import Op, Program, Reg
@@ -39,8 +40,9 @@ class Execution:
     """Call `begin` first.
 
     state, status: what the launch is doing and why it stopped; tokens: every generated id; recent: the
-    newest of them as events; seen: PTX register (or half of one) -> lane -> its last result; holds: machine
-    register -> lane -> the PTX register whose result it has, None for something else; history, log: the past.
+    newest of them as events; seen: PTX register (or half of one) -> its last result by lane, -1 for none;
+    holds: machine register -> by lane the PTX register whose result it has, None for something else;
+    history, log: the past.
     """
 
     def __init__(
@@ -60,8 +62,8 @@ class Execution:
         self.trace = Trace(program, vocabulary, bound.threads)
         self.tokens: list[int] = []
         self.recent: deque[Event] = deque(maxlen=RECENT)
-        self.seen: dict[str, Mapping[int, int]] = {}
-        self.holds: dict[Reg, Mapping[int, str | None]] = {}
+        self.seen: dict[str, NDArray[np.int64]] = {}
+        self.holds: dict[Reg, NDArray[np.object_]] = {}
         self.history, self.log = history, Log(self.map.path)
         self.state, self.status = State.READY, "at the start"
         self._skips = 0  # free PTX instructions stepped over since the newest pass
@@ -215,12 +217,12 @@ class Execution:
             targets = np.flatnonzero(self.trace.exists).tolist() if event.lane is None else [event.lane]
             self.lockstep.result(event.register, dict.fromkeys(targets, event.value), event.number)
         if event.lane is not None:
-            self._see(event, [event.lane])
+            self._see(event, event.lane)
         if event.finished and self.trace.trap is None:
             following = None if self.trace.ended else self.trace.pc
             there = self.lockstep.finished(event, lanes, uniform, following)
             if event.lane is None:
-                self._see(event, np.flatnonzero(there).tolist())
+                self._see(event, np.flatnonzero(there))
             if not self.trace.ended and not self.between:
                 self.lockstep.enter(self.trace.block, event.number)
                 self._stand()
@@ -233,18 +235,21 @@ class Execution:
             self._completed = self.lockstep.completed
             self.log.stand(len(self.tokens), *at)
 
-    def _see(self, event: Event, lanes: Iterable[int]) -> None:
+    def _see(self, event: Event, lanes: int | NDArray[np.intp]) -> None:
         """Note the result that lanes have now, and that the machine register has it in these lanes."""
         instr = self.program.code[event.pc]
         if event.value is None or instr.op is Op.CBR:
             return
         # Not in place: moments share what they have in common.
-        whose = dict.fromkeys(lanes, event.register)
         if event.register is not None:
-            before = self.seen.get(event.register, {})
-            self.seen[event.register] = {**before, **dict.fromkeys(whose, event.value)}
-        kept = {} if instr.dst.uniform else self.holds.get(instr.dst, {})
-        self.holds[instr.dst] = {**kept, **whose}
+            before = self.seen.get(event.register)
+            seen = np.full(len(self.trace.exists), -1, np.int64) if before is None else before.copy()
+            seen[lanes] = event.value
+            self.seen[event.register] = seen
+        kept = None if instr.dst.uniform else self.holds.get(instr.dst)
+        holds = np.full(len(self.trace.exists), None, np.object_) if kept is None else kept.copy()
+        holds[lanes] = event.register
+        self.holds[instr.dst] = holds
 
     def _goes_on(self) -> bool:
         """Whether the machine may go on; else notes why not."""

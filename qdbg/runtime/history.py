@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from qdbg.compiler.machine.isa import Reg
 from qdbg.runtime.log import Place
@@ -41,8 +42,8 @@ class Moment:
     lockstep: Any
     trace: Trace
     recent: tuple[Event, ...]
-    seen: Mapping[str, Mapping[int, int]]
-    holds: Mapping[Reg, Mapping[int, str | None]]
+    seen: Mapping[str, NDArray[np.int64]]
+    holds: Mapping[Reg, NDArray[np.object_]]
     completed: int
     held: int | None
 

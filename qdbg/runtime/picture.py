@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+from itertools import groupby
 from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
 from qdbg.compiler.machine.config import MEMORY_BASE, WARP
-from qdbg.compiler.machine.isa import Reg, Spill
 from qdbg.compiler.ptx.cfg import ControlFlow
 from qdbg.runtime.commands import CommandError
 from qdbg.runtime.contents import Registers
@@ -16,7 +16,7 @@ from qdbg.runtime.launch_private import private_memory
 from qdbg.runtime.numbers import bits_of, show
 from qdbg.runtime.state import MachineState
 from qdbg.runtime.trace import Event, meaning
-from qdbg.runtime.view import MemoryArray, RegisterRow, TokenLine, View
+from qdbg.runtime.view import MemoryArray, RegisterRow, TokenLine, Values, View
 from qdbg.runtime.walk import half
 
 if TYPE_CHECKING:
@@ -24,8 +24,11 @@ if TYPE_CHECKING:
 
 #: Tokens in a view.
 SHOWN = 200
-#: What was shown last: PTX register -> value by lane, and memory.
-Marks = tuple[dict[str, list[int | None]], NDArray[np.uint32] | None]
+#: Elements of an array in a line of text.
+PRINTED = 64
+#: What was shown last: registers as (bits, whether known), [registers, lanes] each, and memory.
+Marks = tuple[tuple[NDArray[np.uint64], NDArray[np.bool_]] | None, NDArray[np.uint32] | None]
+NOTHING: Marks = (None, None)
 
 
 class Painter:
@@ -35,20 +38,20 @@ class Painter:
         self._session = session
         self._flow = ControlFlow(session.kernel)
         self._names = _in_order_of_definition(session)
-        self._live = _liveness(self._flow)
+        self._live = _liveness(self._flow, self._names)
         self._private = private_memory(session.bound)
-        self._before: dict[str, list[int | None]] = {}
-        self._memory_before: NDArray[np.uint32] | None = None
+        self._machine = Registers(session, self._names)
+        self._before, self._memory_before = NOTHING
+        self._tokens: dict[int, tuple[Event, TokenLine]] = {}  # by pass: what the last picture showed
 
     @property
     def marks(self) -> Marks:
         """What each lane showed when it was last stopped at."""
-        return dict(self._before), self._memory_before
+        return self._before, self._memory_before
 
     def recall(self, marks: Marks | None) -> None:
         """Tell changes from earlier marks; None: nothing counts as changed at the next stop."""
-        before, self._memory_before = marks if marks is not None else ({}, None)
-        self._before = dict(before)
+        self._before, self._memory_before = marks if marks is not None else NOTHING
 
     def paint(self) -> View:
         """The picture at this stop."""
@@ -80,12 +83,12 @@ class Painter:
             block_dim=session.bound.block,
             block=session.block,
             focus=session.focus,
-            exists=tuple(bool(x) for x in trace.exists),
-            active=tuple(bool(x) for x in active),
+            exists=tuple(trace.exists.tolist()),
+            active=tuple(active.tolist()),
             fronts=fronts,
             registers=self._registers(state, active),
             memory=self._memory(state),
-            tokens=tuple(self._token(e) for e in list(session.recent)[-SHOWN:]),
+            tokens=self._newest(),
             mismatch=session.mismatch,
             trap=session.trap(),
             breakpoints=session.breakpoints.all(),
@@ -103,17 +106,17 @@ class Painter:
         """A register in every lane, or an array, as one line of text."""
         session = self._session
         state = session.engine.state()
-        if name in session.kernel.registers:
+        if name in self._names:
             rows = self._registers(state, session.trace.lanes, remember=False)
-            row = next(r for r in rows if r.name == name)
-            lanes = (
-                f"{'t' if len(row.machine) > WARP else 'l'}{lane} {show(v, row.shown_type(lane)) or '?'}"
-                for lane, v in enumerate(row.machine)
-            )
-            return f"{name} ({row.place}): " + "  ".join(lanes)
+            row = rows[self._names.index(name)]
+            letter = "t" if len(row.machine) > WARP else "l"
+            texts = [show(v, row.shown_type(lane)) or "?" for lane, v in enumerate(row.machine)]
+            return f"{name} ({row.place}): " + "  ".join(_runs(texts, letter))
         for array in self._memory(state, remember=False):
             if array.name == name and array.thread in (None, session.focus):
-                return f"{name} at {array.address:#x}: " + " ".join(str(v) for v in elements(array)[:64])
+                found = elements(array)
+                rest = f" … ({len(found)} in all)" if len(found) > PRINTED else ""
+                return f"{name} at {array.address:#x}: " + " ".join(map(str, found[:PRINTED])) + rest
         raise CommandError(f"there is no register and no array {name!r} in {session.kernel.name}")
 
     # -- registers ----------------------------------------------------------------------------------------
@@ -121,40 +124,42 @@ class Painter:
     def _registers(
         self, state: MachineState, active: NDArray[np.bool_], remember: bool = True
     ) -> tuple[RegisterRow, ...]:
-        session, lockstep = self._session, self._session.lockstep
-        lanes = range(int(np.count_nonzero(session.trace.exists)))
-        # As long as there is no mismatch, one of the two is merely ahead of the other.
-        compared = session.mismatch is not None
+        if not self._names:
+            return ()
+        session, lockstep, names = self._session, self._session.lockstep, self._names
+        count = int(np.count_nonzero(session.trace.exists))
         result = session.trace.instruction.result if not session.ended else None
         busy = half(result)[0] if result is not None else None
-        at = [self._live[pc] if pc >= 0 else frozenset() for pc in lockstep.threads.pc[: len(lanes)].tolist()]
-        registers = Registers(session, state)
-        rows = []
-        for name in self._names:
-            reference = [lockstep.value(name, lane) for lane in lanes]
-            found = [
-                registers.content(name, lane, reference[lane], name in at[lane], name == busy)
-                for lane in lanes
-            ]
-            machine = [content.value for content in found]
-            old = self._before.get(name, [None] * len(lanes))
-            if remember:
-                self._before[name] = [machine[i] if active[i] or session.ended else old[i] for i in lanes]
-            rows.append(
-                RegisterRow(
-                    name,
-                    session.kernel.registers[name],
-                    registers.place(name),
-                    any(name in live for live in at),
-                    tuple(machine),
-                    tuple(reference),
-                    tuple(content.short for content in found),
-                    tuple(m is not None and m != o for m, o in zip(machine, old, strict=True)),
-                    tuple(compared and name != busy and content.differs for content in found),
-                    tuple(content.stale for content in found),
-                )
+        live = self._live[:, lockstep.threads.pc[:count]]
+        known = np.stack([lockstep.known[name] for name in names])[:, :count]
+        reference = np.where(known, lockstep.threads.registers(names)[:, :count], np.uint64(0))
+        found = self._machine.read(state, reference, known, live, busy)
+        if self._before is None:
+            self._before = np.zeros_like(found.bits), np.zeros_like(found.known)
+        bits, there = self._before
+        changed = found.known & ~(there & (found.bits == bits))
+        if remember:
+            looked_at = np.ones(count, np.bool_) if session.ended else active[:count]
+            self._before = np.where(looked_at, found.bits, bits), np.where(looked_at, found.known, there)
+        # As long as there is no mismatch, one of the two is merely ahead of the other.
+        differs = found.differs & (session.mismatch is not None)
+        differs[[name == busy for name in names]] = False
+        alive: list[bool] = np.any(live, axis=1).tolist()
+        return tuple(
+            RegisterRow(
+                name,
+                session.kernel.registers[name],
+                self._machine.places[row],
+                alive[row],
+                Values(found.bits[row], found.known[row]),
+                Values(reference[row], known[row]),
+                found.short[row],
+                changed[row],
+                differs[row],
+                found.stale[row],
             )
-        return tuple(rows)
+            for row, name in enumerate(names)
+        )
 
     # -- memory, tokens, trap -------------------------------------------------------------------------------
 
@@ -198,6 +203,17 @@ class Painter:
         exact = self._session.mismatch is None
         return MemoryArray(name, address, dtype, words, expected, changed, exact, thread)
 
+    def _newest(self) -> tuple[TokenLine, ...]:
+        """The newest tokens; those of the last picture that are still there are not put into words again."""
+        events = list(self._session.recent)[-SHOWN:]
+        last, self._tokens = self._tokens, {}
+        for event in events:
+            seen = last.get(event.number)
+            self._tokens[event.number] = (
+                seen if seen is not None and seen[0] is event else (event, self._token(event))
+            )
+        return tuple(line for _, line in self._tokens.values())
+
     def _token(self, event: Event) -> TokenLine:
         session = self._session
         anchor = session.map.anchor[event.pc]
@@ -214,10 +230,14 @@ def elements(array: MemoryArray) -> list[object]:
     return list(np.frombuffer(array.machine.tobytes()[:size], array.dtype).tolist())
 
 
-def _read(state: MachineState, place: Reg | Spill, lane: int) -> int:
-    if isinstance(place, Spill):
-        return int(state.memory[(place.address + place.stride * lane - MEMORY_BASE) // 4])
-    return int(state.uniforms[place.index] if place.uniform else state.registers[lane, place.index])
+def _runs(texts: list[str], letter: str) -> list[str]:
+    """A text a lane, equal neighbours together: `l0 7`, `l1-3 0`."""
+    found, lane = [], 0
+    for text, run in groupby(texts):
+        last = lane + len(list(run)) - 1
+        found.append(f"{letter}{lane}{f'-{last}' if last > lane else ''} {text}")
+        lane = last + 1
+    return found
 
 
 def _in_order_of_definition(session: Session) -> list[str]:
@@ -228,13 +248,17 @@ def _in_order_of_definition(session: Session) -> list[str]:
     return list(names)
 
 
-def _liveness(flow: ControlFlow) -> list[frozenset[str]]:
-    """For every instruction the registers that it or a later one reads."""
-    live: list[frozenset[str]] = [frozenset()] * len(flow.function.body)
+def _liveness(flow: ControlFlow, names: list[str]) -> NDArray[np.bool_]:
+    """At which instructions it or a later one reads a register: bool [names, instructions + 1].
+
+    The last column stands for lanes that have left, whose pc is -1.
+    """
+    rows = {name: row for row, name in enumerate(names)}
+    live = np.zeros((len(names), len(flow.function.body) + 1), np.bool_)
     for block in flow.blocks:
         after = flow.live_out[block.index]
         for index in range(block.end - 1, block.start - 1, -1):
             instruction = flow.function.body[index]
             after = (after - frozenset(flow.writes(instruction))) | frozenset(flow.reads(instruction))
-            live[index] = after
+            live[[rows[name] for name in after if name in rows], index] = True
     return live

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -61,6 +63,11 @@ class Threads:
     def register(self, name: str) -> NDArray[np.uint64]:
         """A register's bits in every thread."""
         return np.concatenate([warp.registers[name] for warp in self.warps])
+
+    def registers(self, names: Sequence[str]) -> NDArray[np.uint64]:
+        """Several registers' bits in every thread, [names, threads]."""
+        warps = [np.stack([warp.registers[name] for name in names]) for warp in self.warps]
+        return np.concatenate(warps, axis=1)
 
     def value(self, name: str, thread: int) -> int:
         """A register's bits in one thread."""

@@ -5,9 +5,10 @@ Values are plain tuples and numpy arrays that nobody writes to.  Views compare b
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from enum import Enum
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, overload
 
 from qdbg.compiler.machine.config import WARP
 from qdbg.runtime.breakpoints import Breakpoint
@@ -58,7 +59,34 @@ class Mismatch:
         )
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
+class Values(Sequence["int | None"]):
+    """A register's bits by lane, None where unknown.
+
+    bits: uint64 [lanes], 0 where not `known`, bool [lanes].
+    """
+
+    bits: NDArray[np.uint64]
+    known: NDArray[np.bool_]
+
+    def __len__(self) -> int:
+        return len(self.bits)
+
+    @overload
+    def __getitem__(self, lane: int) -> int | None: ...
+    @overload
+    def __getitem__(self, lane: slice) -> list[int | None]: ...
+    def __getitem__(self, lane: int | slice) -> int | list[int | None] | None:
+        if isinstance(lane, slice):
+            return list(self)[lane]
+        return int(self.bits[lane]) if self.known[lane] else None
+
+    def __iter__(self) -> Iterator[int | None]:
+        pairs = zip(self.bits.tolist(), self.known.tolist(), strict=True)
+        return (bits if known else None for bits, known in pairs)
+
+
+@dataclass(frozen=True, eq=False)
 class RegisterRow:
     """A PTX register in every lane of the block.
 
@@ -74,12 +102,12 @@ class RegisterRow:
     type: str
     place: str
     live: bool
-    machine: tuple[int | None, ...]
-    interpreter: tuple[int | None, ...]
-    short: tuple[bool, ...]
-    changed: tuple[bool, ...]
-    differs: tuple[bool, ...]
-    stale: tuple[bool, ...]
+    machine: Values
+    interpreter: Values
+    short: NDArray[np.bool_]
+    changed: NDArray[np.bool_]
+    differs: NDArray[np.bool_]
+    stale: NDArray[np.bool_]
 
     def shown_type(self, lane: int) -> str:
         """The type as which to show what the machine has."""

@@ -64,10 +64,9 @@ class Walk:
     def fronts(self) -> list[tuple[int, int]]:
         """(PTX instruction, lane mask) of every group of lanes that has not left the kernel."""
         groups: dict[int, int] = {}
-        pcs = self.threads.pc
-        for lane in np.flatnonzero(pcs >= 0):
-            pc = int(pcs[lane])
-            groups[pc] = groups.get(pc, 0) | 1 << int(lane)
+        for lane, pc in enumerate(self.threads.pc.tolist()):
+            if pc >= 0:
+                groups[pc] = groups.get(pc, 0) | 1 << lane
         return sorted(groups.items())
 
     def skip(self, index: int, lanes: Mask) -> None:
