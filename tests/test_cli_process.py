@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import signal
 import subprocess
@@ -94,11 +95,12 @@ def start(early: bool = False, late: bool = False, command: str = RUN_DOT) -> su
 
 @pytest.mark.parametrize("early", [True, False])
 def test_ctrl_c_before_and_while_a_command_runs(early: bool) -> None:
-    with start(early=early) as process:
+    with start(early=early, command=f"{RUN_DOT} --json") as process:
         process.send_signal(signal.SIGINT)
-        _, err = process.communicate(timeout=30)
+        out, err = process.communicate(timeout=30)
     assert process.returncode == 130
     assert re.fullmatch(r"qdbg: interrupted.*\n", err)
+    assert f"qdbg: {json.loads(out)['error']}\n" == err
 
 
 def test_ctrl_c_ends_all_launches() -> None:

@@ -20,6 +20,8 @@ def main(arguments: list[str] | None = None) -> NoReturn:
         status = _run(sys.argv[1:])
     except KeyboardInterrupt:
         # Where no command was there to report it: while modules load, or while a report is written.
+        if "--json" in sys.argv:
+            sys.stdout.write('{"error": "interrupted"}\n')
         sys.stderr.write("qdbg: interrupted\n")
         status = process.INTERRUPTED
     process.leave(status)
