@@ -68,6 +68,25 @@ def test_several_rounds_with_the_lock(threads: int, choose: str, takers: int) ->
     )  # fmt: skip
 
 
+@pytest.mark.parametrize("first", [1, 3])
+@pytest.mark.parametrize("threads", [5, 65])
+def test_each_lane_waits_for_the_one_before(threads: int, first: int) -> None:
+    """Some lanes go round the loop and wait behind it while others leave it one by one."""
+    result = run(
+        f"""
+        mul.wide.u32 %d3, %r0, 4; add.s64 %d4, %d1, %d3; add.s64 %d5, %d2, %d3;
+        setp.ge.u32 %p1, %r0, {first}; @%p1 bra $WAIT;
+        st.volatile.global.u32 [%d4], 1; bra $END;
+    $WAIT: ld.volatile.global.u32 %r1, [%d4-4]; setp.eq.u32 %p2, %r1, 0; @%p2 bra $WAIT;
+        ld.volatile.global.u32 %r2, [%d4-4]; add.u32 %r2, %r2, 1; st.volatile.global.u32 [%d4], %r2;
+    $END: ld.volatile.global.u32 %r3, [%d4]; st.global.u32 [%d5], %r3; ret;
+        """,
+        f"lock = u32[{threads}]; out = u32[{threads}]",
+        threads,
+    )
+    assert result.array("out").tolist() == [1] * first + [n + 2 - first for n in range(first, threads)]
+
+
 @pytest.mark.parametrize("threads", [4, 12])
 def test_a_ticket_lock_serves_in_order(threads: int) -> None:
     """Lanes draw tickets in order, so each one's turn tells its number."""

@@ -168,6 +168,7 @@ class _Scoping:
 
     def __init__(self, frontier: Frontier, barriers: Barriers, refused: set[int]):
         self.graph, self.barriers, self.refused = frontier.graph, barriers, refused
+        self.headers = {loop.header for loop in self.graph.loops}
         self.meanwhile: dict[Edge, frozenset[int]] = {}
         self.edges: dict[int, list[Edge]] = {n: [] for n in range(len(self.graph.blocks))}
         for node, block in enumerate(self.graph.blocks):
@@ -191,7 +192,8 @@ class _Scoping:
     def _excluded(self, edge: Edge) -> bool:
         """Whether the bit of an earlier scope keeps the lanes on this edge out of all that runs meanwhile.
 
-        That scope's target must be entered by leaving only, with every bit written.
+        That scope's target must be entered by leaving only, with every bit written, and start no loop: who
+        goes on where others leave for another round has a 1 again.
         """
         node, target = edge
         if self.barriers.contested and target in self.barriers.leaving:
@@ -201,6 +203,7 @@ class _Scoping:
             if (
                 node in scope.ones
                 and not scope.clears
+                and scope.target not in self.headers
                 and scope.target not in self.refused
                 and all(e in self.leaves for e in self.edges[scope.target])
                 and all(self.graph.dominates(scope.target, n) for n in running)
