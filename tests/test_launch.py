@@ -164,6 +164,24 @@ def test_ptx_arguments_match_by_position_and_names_are_labels() -> None:
     assert [a.name for a in bind(source, launch_for(source)).allocations] == ["left", "right", "sum"]
 
 
+@pytest.mark.parametrize("arguments", ["sum = i32[2], n = 3", "i32[2], 3", "i32[2], n = 3"])
+def test_cuda_that_hides_its_parameters_takes_labels_too(tmp_path: Path, arguments: str) -> None:
+    """In a macro, or as one of two overloads whose parameters have different names."""
+    kernels = """
+        #define PARAMETERS int *out, int n
+        __global__ void hidden(PARAMETERS) { *out = n; }
+        __global__ void twice(int *out, int n) { *out = n; }
+        __global__ void twice(float *values, int count) { *values = count; }
+    """
+    file = tmp_path / "k.cu"
+    for kernel in ("hidden", "_Z5twicePii", "_Z5twicePfi"):
+        file.write_text(f"// qdbg: launch {kernel}<<<1, 1>>>({arguments}){kernels}")
+        source = load_module(file)
+        launch = bind(source, launch_for(source))
+        assert np.frombuffer(launch.parameters, "<u4").tolist()[2:3] == [3]
+        assert [a.name for a in launch.allocations] == ["sum" if "sum" in arguments else "param_0"]
+
+
 def test_shared_window_static_then_dynamic() -> None:
     ptx = """.extern .shared .align 16 .b8 extra[];
         .entry k(.param .u64 x) { .reg .b32 %r<9>; .shared .align 1 .b8 one[1]; .shared .align 8 .b8 two[8];

@@ -140,9 +140,13 @@ def _plain_name(kernel: Function) -> str:
 
 
 def _parameter_names(kernel: Function, written: list[tuple[str, tuple[str | None, ...]]]) -> tuple[str, ...]:
-    """The names of the parameters, from the CUDA source or else from the PTX (`k_param_0` is `param_0`)."""
+    """The names of the parameters, from the CUDA source or else from the PTX (`k_param_0` is `param_0`).
+
+    Of overloads that call them differently nobody knows whose kernel this is.
+    """
     plain = _plain_name(kernel)
     count = len(kernel.parameters)
-    names = next((found for name, found in written if name == plain and len(found) == count), (None,) * count)
+    found = {names for name, names in written if name == plain and len(names) == count}
+    names = found.pop() if len(found) == 1 else (None,) * count
     fallback = (parameter.name.removeprefix(f"{kernel.name}_") for parameter in kernel.parameters)
     return tuple(name or other for name, other in zip(names, fallback, strict=True))

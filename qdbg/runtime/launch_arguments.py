@@ -25,14 +25,15 @@ def match_arguments(
 ) -> list[Argument]:
     """An argument for each parameter: by name where all given names are known, else by position.
 
-    PTX alone has no names worth typing, so there unknown names are taken as labels.
+    PTX alone has no names worth typing, and a CUDA source may hide its own in a macro: without the
+    author's names unknown ones are taken as labels.
     """
     display = source.display_names.get(kernel.name, kernel.name)
     given = launch.arguments
     if names and not given and not launch.written:
         raise LaunchError(str(source.path), _how_to_launch(display, kernel, names))
     unknown = [a for a in given if a.name is not None and a.name not in names]
-    if unknown and (source.cuda_lines is not None or len(given) > len(names)):
+    if unknown and (_are_the_authors(source, kernel, names) or len(given) > len(names)):
         raise LaunchError(
             unknown[0].origin,
             f"{display} has no parameter {unknown[0].name}; it has {', '.join(names) or 'none'}",
@@ -51,6 +52,12 @@ def match_arguments(
     if missing:
         raise LaunchError(launch.origin, f"no value for {missing} of {display}; add {missing}")
     return [by_name[n] for n in names]
+
+
+def _are_the_authors(source: Source, kernel: Function, names: tuple[str, ...]) -> bool:
+    """Whether all names are those of a CUDA source; a compiler's own are `param_0` of `kernel_param_0`."""
+    compilers = (p.name.endswith(f"_{name}") for name, p in zip(names, kernel.parameters, strict=True))
+    return source.cuda_lines is not None and not any(compilers)
 
 
 def _how_to_launch(display: str, kernel: Function, names: tuple[str, ...]) -> str:
