@@ -1,6 +1,6 @@
 """`qdbg verify`: a suite of launches, interpreter against engine, in parallel processes.
 
-A process of `sparse` runs a launch on the interpreter and has its model read it, one launch after the
+A process of `sparse` runs a launch without a model and has its model read it, one launch after the
 other.  For `stock` the processes have no model: all launches then go through one, as one batch.
 """
 
@@ -61,8 +61,8 @@ def verify(
 ) -> int:
     """Check every token of every launch of KERNELS.
 
-    KERNELS are files or folders; kernels/ if not given.  The interpreter runs each launch and the model
-    confirms, many tokens at once, that it would generate the same.
+    KERNELS are files or folders; kernels/ if not given.  An emulator of the machine runs each launch in
+    step with the interpreter, and the model confirms, many tokens at once, that it would generate the same.
     """
     from qdbg.compiler.machine.config import NANO
     from qdbg.runtime.checkpoints import find_or_build
