@@ -5,7 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from qdbg.runtime.emulator import Emulator
-from qdbg.runtime.launcher import LaunchOptions, Prepared, open_session, prepare
+from qdbg.runtime.launch_options import LaunchOptions
+from qdbg.runtime.launcher import Prepared, open_session, prepare
 from qdbg.runtime.session import Session
 
 THREADS = 128

@@ -20,7 +20,7 @@ from textual.widgets import Static
 from qdbg.cli.debug import opener
 from qdbg.cli.failure import describe
 from qdbg.cli.options import DEFAULT_ENGINE, DEFAULT_MAX_PASSES
-from qdbg.runtime.launcher import LaunchOptions
+from qdbg.runtime.launch_options import LaunchOptions
 from qdbg.ui.app import DebuggerApp
 
 ROOT = Path(__file__).parent.parent

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from qdbg.compiler.ptx.ir import PtxError
-from qdbg.compiler.ptx.lexer import Token, tokenize
+from qdbg.compiler.ptx.lexer import tokenize
 from qdbg.compiler.source import ptx_source
 from qdbg.runtime.interpreter import Fault, Interpreter, LimitReached, Unsupported
 from qdbg.runtime.launch import LaunchError, bind, launch_for
@@ -31,12 +31,12 @@ def mutants(texts: Sequence[str], count: int, seed: int) -> Iterator[Mutant]:
     chosen = random.Random(seed)
     tokens = [[t for t in tokenize(text, "x") if t.kind != "end"] for text in texts]
     words: dict[str, set[str]] = {}
-    for token in (t for several in tokens for t in several):
-        words.setdefault(token.kind, set()).add(token.text)
+    for known in (t for several in tokens for t in several):
+        words.setdefault(known.kind, set()).add(known.text)
     of_kind = {kind: sorted(found) for kind, found in words.items()}
     for number in range(count):
         text, several = texts[number % len(texts)], tokens[number % len(texts)]
-        token: Token = chosen.choice(several)
+        token = chosen.choice(several)
         kind = token.kind if chosen.random() < 0.8 else chosen.choice(sorted(of_kind))
         new = "" if chosen.random() < 0.3 else chosen.choice(of_kind[kind])
         space = "" if kind == "dot" else " "

@@ -19,7 +19,8 @@ from qdbg.runtime.bench import fit, rates
 from qdbg.runtime.bench_processes import alone, first_paint, peak_memory
 from qdbg.runtime.cost import Cost, Purpose, cost
 from qdbg.runtime.emulator import Emulator
-from qdbg.runtime.launcher import LaunchOptions, prepare
+from qdbg.runtime.launch_options import LaunchOptions
+from qdbg.runtime.launcher import prepare
 from qdbg.runtime.suite import Case, propose
 
 DOT = Path(__file__).parent.parent / "kernels" / "dot.cu"

@@ -165,7 +165,7 @@ def test_order_is_topological_with_contiguous_loops(program: list[tuple[Moves, E
 
 
 #: A block that nothing reaches jumps into a loop.
-UNREACHED_ENTRY = [
+UNREACHED_ENTRY: list[tuple[Moves, Ending]] = [
     ([], ("bra", (4,))), ([], ("bra", (3,))), *[([], ("", (0,)))] * 5, ([], ("bra", (1,)))
 ]  # fmt: skip
 

@@ -16,7 +16,8 @@ from qdbg import __version__
 from qdbg.cli import main
 from qdbg.compiler.machine.vocabulary import Kind
 from qdbg.runtime.emulator import Emulator
-from qdbg.runtime.launcher import LaunchOptions, Prepared, prepare
+from qdbg.runtime.launch_options import LaunchOptions
+from qdbg.runtime.launcher import Prepared, prepare
 
 KERNELS = Path(__file__).parent.parent / "kernels"
 DOT = KERNELS / "dot.cu"

@@ -15,7 +15,8 @@ from qdbg.compiler.machine.config import MEMORY_BASE, TINY
 from qdbg.compiler.machine.isa import LANE_INDEX, Cond, Instr, Op, Pattern, Program, Reg, Width
 from qdbg.compiler.machine.vocabulary import Kind, Token, Vocabulary, prompt
 from qdbg.runtime.emulator import Emulator
-from qdbg.runtime.launcher import LaunchOptions, prepare
+from qdbg.runtime.launch_options import LaunchOptions
+from qdbg.runtime.launcher import prepare
 from qdbg.runtime.replay import Replay
 from qdbg.runtime.trace import TraceError
 

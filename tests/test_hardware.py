@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from collections.abc import Sequence
 from itertools import pairwise, product
 
 import numpy as np
@@ -14,12 +15,15 @@ from hypothesis import strategies as st
 
 from qdbg.compiler.hardware.check import check, significant_bits
 from qdbg.compiler.hardware.heads import Data, Head
-from qdbg.compiler.hardware.netlist import Netlist, scale
+from qdbg.compiler.hardware.netlist import Netlist, Unit, scale
 from qdbg.compiler.hardware.schedule import FOREVER, ballast_dimensions, is_attention, schedule
 from qdbg.compiler.hardware.signals import Linear, Signal, equals, total
 from qdbg.compiler.hardware.simulate import SimulationError, Simulator
 from qdbg.compiler.machine.build import machine
 from qdbg.compiler.machine.config import NANO, TINY
+
+#: Conditions of each row of a head.
+Rows = dict[int, Sequence[Linear]]
 
 
 def numbers(net: Netlist, values: range) -> Signal:
@@ -70,7 +74,7 @@ def test_head_is_a_memory_that_clears_and_delays() -> None:
     net = Netlist()
     write, address, bit, clear = (net.signal(n) for n in ("write", "address", "bit", "clear"))
     stored, before = net.signal("stored"), net.signal("before")
-    rows = {r: equals([address], r) for r in range(2)}
+    rows: Rows = {r: equals([address], r) for r in range(2)}
     net.head(Head("ram", rows, rows, {0: Data((bit,))}, {0: {stored: 1}}, write, clear=clear))
     net.head(Head("delay", {0: ()}, {0: ()}, {0: Data((bit,), tap=2)}, {0: {before: 1}}, Linear(constant=1)))
     net.logits[0] = stored + before
@@ -90,7 +94,7 @@ def test_simulator_refuses_what_weights_could_not_do() -> None:
     net = Netlist()
     on, out = net.signal("on"), net.signal("out")
     net.embeddings = {0: {on: 1}}
-    both = {0: (on,), 1: (on,)}
+    both: Rows = {0: (on,), 1: (on,)}
     net.head(Head("ram", both, {0: (on,)}, {0: Data((on,))}, {0: {out: 1}}, on))
     net.logits[0] = Linear({out: 1})
     with pytest.raises(SimulationError, match="ram writes several rows"):
@@ -147,7 +151,7 @@ def test_ballast_is_an_exact_power_of_four(hidden: int) -> None:
 def test_schedule_keeps_order_and_dimensions_apart(config) -> None:  # type: ignore[no-untyped-def]
     built = machine(config)
     layout = built.schedule
-    times = {u: 2 * layer + 1 for layer, units in layout.units.items() for u in units}
+    times: dict[Unit | Head, int] = {u: 2 * layer + 1 for layer, units in layout.units.items() for u in units}
     times |= {h: 2 * layer for layer, heads in layout.heads.items() for h in heads}
     assert not any(is_attention(layer) for layer in layout.heads)
     assert all(len(heads) <= layout.heads_per_layer for heads in layout.heads.values())

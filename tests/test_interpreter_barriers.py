@@ -18,7 +18,7 @@ def result(body: str, threads: int) -> list[int]:
         f"{WARP} {body} st.global.u32 [%d2], %r1; ret;", f"out = u32[{threads}]", block=str(threads)
     )
     assert machine.findings == ()
-    return machine.array("out").tolist()
+    return [int(value) for value in machine.array("out")]
 
 
 @pytest.mark.parametrize(

@@ -25,8 +25,8 @@ def events(machine: Interpreter) -> list[Event]:
     return found
 
 
-def lanes(mask: np.ndarray) -> list[int]:  # type: ignore[type-arg]
-    return np.flatnonzero(mask).tolist()
+def lanes(mask: np.ndarray) -> list[int]:
+    return [int(lane) for lane in np.flatnonzero(mask)]
 
 
 def test_guard_keeps_the_old_value_of_inactive_lanes() -> None:

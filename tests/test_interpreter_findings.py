@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from ptx_runner import kernel, source
 from test_interpreter_control import ELEMENT
@@ -14,10 +16,10 @@ TILE = ".shared .align 16 .b8 tile[256]; shl.b32 %r2, %r0, 2;"
 
 
 def findings(
-    body: str, arguments: str = "out = u32[64]", races: bool = True, **options: str | int
+    body: str, arguments: str = "out = u32[64]", races: bool = True, **options: Any
 ) -> list[Finding]:
     """What a launch of `body` is warned of."""
-    text = kernel(f"{ELEMENT} {TILE}\n{body}\nret;", arguments, **options)  # type: ignore[arg-type]
+    text = kernel(f"{ELEMENT} {TILE}\n{body}\nret;", arguments, **options)
     loaded = source(text)
     machine = Interpreter(loaded.ptx, bind(loaded, launch_for(loaded)), races=races)
     machine.run(100_000)
@@ -169,7 +171,7 @@ ORDERED = {
 @pytest.mark.parametrize("name", RACES)
 def test_races_are_found(name: str) -> None:
     body, block, grid = RACES[name]
-    size = {"block": str(block), "grid": str(grid)}
+    size: dict[str, Any] = {"block": str(block), "grid": str(grid)}
     assert [f.kind for f in findings(body, **size) if f.kind != UNWRITTEN] == ["race"]
     assert [f.kind for f in findings(body, races=False, **size) if f.kind != UNWRITTEN] == []
 

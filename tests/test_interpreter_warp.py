@@ -23,7 +23,7 @@ def everyone(body: str, lanes: int = 32, before: str = ELEMENT, **options: str |
 
 
 def result(body: str, lanes: int = 32) -> list[int]:
-    return everyone(body, lanes).array("out").tolist()
+    return [int(value) for value in everyone(body, lanes).array("out")]
 
 
 @pytest.mark.parametrize("line", SHUFFLES, ids=lambda line: "-".join(line[:3]))

@@ -15,7 +15,8 @@ from qdbg.compiler.machine.isa import Instr, Op
 from qdbg.runtime import outcome
 from qdbg.runtime.emulator import Emulator
 from qdbg.runtime.interpreter import Interpreter
-from qdbg.runtime.launcher import Image, LaunchOptions, Prepared, prepare
+from qdbg.runtime.launch_options import LaunchOptions
+from qdbg.runtime.launcher import Image, Prepared, prepare
 from qdbg.runtime.session import Session
 
 HEAD = """\

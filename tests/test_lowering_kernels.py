@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -13,7 +14,8 @@ from ptx_runner import THREAD_ELEMENT, kernel
 from qdbg.compiler.machine.isa import Op
 from qdbg.compiler.machine.vocabulary import Kind
 from qdbg.runtime.emulator import Emulator
-from qdbg.runtime.launcher import LaunchOptions, prepare
+from qdbg.runtime.launch_options import LaunchOptions
+from qdbg.runtime.launcher import prepare
 
 M = 0xFFFFFFFF
 STORE = "st.global.u32 [%d2], %r1; ret;"
@@ -22,7 +24,7 @@ VECTORS = [
 ]
 
 
-def per_thread(body: str, values: list[int], **more: str | int) -> list[int]:
+def per_thread(body: str, values: list[int], **more: Any) -> list[int]:
     """What `body` leaves in %r1, which starts as the thread's value of `values`."""
     listed = ", ".join(str(v) for v in values)
     text = kernel(THREAD_ELEMENT + body + STORE, f"a = u32[{listed}]", block=str(len(values)), **more)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 from lowered import Result, emulate
@@ -19,7 +21,7 @@ def array(values: np.ndarray) -> str:
     return f"u8[{', '.join(str(int(v)) for v in values)}]"
 
 
-def run(body: str, arguments: str, **more: str | int) -> Result:
+def run(body: str, arguments: str, **more: Any) -> Result:
     result = emulate(kernel(body, arguments, **more))
     assert result.trap is None
     return result

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -23,13 +24,13 @@ from qdbg.runtime.stock import StockEngine, recurrent_state
 
 pytestmark = pytest.mark.stock
 
-ORDINARY = {
+ORDINARY: dict[str, dict[str, Any]] = {
     "tied": {"linear_num_key_heads": 2, "linear_num_value_heads": 4, "tie_word_embeddings": True},
     "wide": {"linear_num_key_heads": 3, "linear_num_value_heads": 3, "tie_word_embeddings": False},
 }
 
 
-def ordinary_model(path: Path, settings: dict[str, object]):  # type: ignore[no-untyped-def]
+def ordinary_model(path: Path, settings: dict[str, Any]) -> Any:
     """A small random model with every kind of layer, saved; returns transformers' own."""
     import torch
     from transformers import Qwen3_5ForCausalLM, Qwen3_5TextConfig
@@ -41,7 +42,8 @@ def ordinary_model(path: Path, settings: dict[str, object]):  # type: ignore[no-
         num_attention_heads=4, num_key_value_heads=2, head_dim=32, linear_key_head_dim=16,
         linear_value_head_dim=16, max_position_embeddings=512, **settings,
     )  # fmt: skip
-    model = Qwen3_5ForCausalLM(config).eval()
+    model: Any = Qwen3_5ForCausalLM(config)
+    model.eval()
     for parameter in model.parameters():  # the initial scale is too small to tell errors from noise
         parameter.data += 0.1 * torch.randn_like(parameter)
     model.save_pretrained(path)
@@ -78,7 +80,7 @@ def test_machine_equals_stock_bit_for_bit(small_checkpoint: Path, stock_small: S
         assert engine.margin() == stock_small.margin()
         for layer in np.nonzero(engine.model.model.kinds == 1)[0]:
             np.testing.assert_array_equal(
-                engine.model.layer(layer), recurrent_state(stock_small._cache, int(layer), 0)
+                engine.model.layer(int(layer)), recurrent_state(stock_small._cache, int(layer), 0)
             )
 
 
@@ -94,7 +96,7 @@ def assert_equal_to_later_tokens(model: SparseModel, stepped: State) -> None:
     """The model's state is `stepped`; inputs that no convolution looks back at need not be kept."""
     for name, part in model.state._asdict().items():
         if name == "window":
-            seen = model.model.convolution[:, :-1].any(1)[:, None]
+            seen = (model.model.convolution[:, :-1] != 0).any(axis=1, keepdims=True)
             np.testing.assert_array_equal(part * seen, stepped.window * seen)
             assert seen.any()
         else:
@@ -165,11 +167,16 @@ def array_alone(file: Path) -> None:
         np.save(handle, np.arange(4))
 
 
+def folder_in_its_place(file: Path) -> None:
+    file.unlink()
+    file.mkdir()
+
+
 DAMAGES: dict[str, Callable[[Path], object]] = {
     "empty": lambda file: file.write_bytes(b""),
     "cut short": lambda file: os.truncate(file, 1000),
     "an array alone": array_alone,
-    "a folder": lambda file: (file.unlink(), file.mkdir()),
+    "a folder": folder_in_its_place,
 }
 
 

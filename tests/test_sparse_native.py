@@ -108,14 +108,14 @@ def test_a_row_that_is_passed_over_is_closed_for_every_token(
     rows = make_lists([np.array([[weight for weight, _ in terms]], np.float32)])
     inputs = np.array([values for _, values in terms], np.float32).reshape(len(terms), 3)
     span = np.stack([inputs.min(1), inputs.max(1)], axis=1) if len(terms) else np.zeros((0, 2), np.float32)
-    factor = np.float32(factor)
+    scale = np.float32(factor)
     opens = False
     for token in range(3):
         total = np.float32(0)
         for k in range(rows.at[0], rows.at[1]):
             total += rows.value[k] * inputs[rows.entry[k], token]
-        opens |= bool(factor * total >= DEAD and factor * total != 0)  # what silu does not make 0
-    if closed.py_func(rows, 0, factor, span):
+        opens |= bool(scale * total >= DEAD and scale * total != 0)  # what silu does not make 0
+    if closed.py_func(rows, 0, scale, span):
         assert not opens
 
 

@@ -18,7 +18,8 @@ from qdbg.compiler.machine.isa import Op, Spill
 from qdbg.runtime import outcome
 from qdbg.runtime.emulator import Emulator
 from qdbg.runtime.interpreter import Interpreter
-from qdbg.runtime.launcher import LaunchOptions, prepare
+from qdbg.runtime.launch_options import LaunchOptions
+from qdbg.runtime.launcher import prepare
 from qdbg.runtime.session import Session
 
 MASK = 0xFFFFFFFF
