@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from qdbg.cli import main
+
 DOT = Path(__file__).parent.parent / "kernels" / "dot.cu"
 REFUSED = (
     f"qdbg: the debugger needs a terminal as its stdin, stdout and stderr; without one: qdbg run {DOT}\n"
@@ -35,6 +37,16 @@ def test_with_stderr_elsewhere_nothing_could_be_seen() -> None:
     os.close(ours)
     os.close(theirs)
     assert (done.returncode, done.stderr) == (2, REFUSED)
+
+
+def test_help_offers_the_engines_that_it_takes(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit, match="^0$"):
+        main([str(DOT), "--help"])
+    out = capsys.readouterr().out
+    assert "--engine sparse|stock " in out
+    with pytest.raises(SystemExit, match="^2$"):
+        main([str(DOT), "--engine", "interpreter"])
+    assert "qdbg run" in capsys.readouterr().err
 
 
 def test_nothing_heavy_loads_before_the_first_picture() -> None:

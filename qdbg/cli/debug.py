@@ -12,11 +12,11 @@ import click
 from qdbg.cli.failure import Failure, describe
 from qdbg.cli.options import (
     DEFAULT_HISTORY,
-    engine_option,
     history_option,
     kernel_argument,
     launch_options,
     max_passes_option,
+    model_option,
     stock_options,
 )
 from qdbg.cli.progress import COMPILING
@@ -33,7 +33,7 @@ Report = Callable[[str, "float | None"], None]
 @click.command(hidden=True)
 @kernel_argument
 @launch_options
-@engine_option
+@model_option
 @stock_options
 @max_passes_option
 @history_option

@@ -14,7 +14,8 @@ from qdbg.runtime.launch_options import LaunchOptions, StockOptions
 
 #: What the debugger and `run` use when nobody says otherwise.
 DEFAULT_ENGINE = "sparse"
-ENGINES = ("sparse", "stock", "interpreter")
+MODELS = ("sparse", "stock")
+ENGINES = (*MODELS, "interpreter")
 #: The architecture without a model, for tests: it agrees with the compiler, so it proves nothing.
 HIDDEN_ENGINES = ("emulator",)
 #: Enough for any kernel that a person waits for; an infinite loop still ends.
@@ -73,18 +74,24 @@ def launch_options(command: Command) -> Command:
     return result
 
 
-def engine_option(command: Command) -> Command:
-    """--engine."""
+def engine_option(command: Command, names: tuple[str, ...] = ENGINES) -> Command:
+    """--engine; names: those that its help shows."""
+    what = ("our executor that skips the weights' zeros", "transformers as installed",
+            "the PTX interpreter without a model")[: len(names)]  # fmt: skip
     option = click.option(
         "--engine",
         default=DEFAULT_ENGINE,
         show_default=True,
-        metavar="|".join(ENGINES),
+        metavar="|".join(names),
         callback=_engine,
-        help="What runs the launch: our executor that skips the weights' zeros, transformers as installed, "
-        "or the PTX interpreter without a model.",
+        help=f"What runs the launch: {', '.join(what[:-1])} or {what[-1]}.",
     )
     return option(command)
+
+
+def model_option(command: Command) -> Command:
+    """--engine of a command that needs a model."""
+    return engine_option(command, MODELS)
 
 
 def stock_options(command: Command) -> Command:

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 import click
 
 from qdbg.cli.failure import Exit, Failure, describe, first_of, worst
-from qdbg.cli.options import DEFAULT_ENGINE, json_option, max_passes_option, stock_options
+from qdbg.cli.options import DEFAULT_ENGINE, MODELS, json_option, max_passes_option, stock_options
 from qdbg.cli.progress import COMPILING, progress_line, tell_note
 from qdbg.cli.verify_report import nothing_tested, print_table, report
 from qdbg.runtime.launch_options import StockOptions
@@ -32,7 +32,6 @@ if TYPE_CHECKING:
     from qdbg.runtime.verified import Verified
     from qdbg.runtime.workers import Tell
 
-ENGINES = ("sparse", "stock")
 DEFAULT_FOLDER = Path("kernels")
 #: Seconds between two reports of a process.
 _PATIENCE = 0.2
@@ -47,7 +46,7 @@ Result_ = TypeVar("Result_", covariant=True)
 @click.command()
 @click.argument("kernels", nargs=-1, type=click.Path(path_type=Path))
 @stock_options
-@click.option("--engine", type=click.Choice(ENGINES), default=DEFAULT_ENGINE, show_default=True)
+@click.option("--engine", type=click.Choice(MODELS), default=DEFAULT_ENGINE, show_default=True)
 @click.option("--jobs", type=click.IntRange(min=1), metavar="N", help="Processes; one per core if not given.")
 @max_passes_option
 @json_option
