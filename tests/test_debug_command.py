@@ -40,11 +40,11 @@ def test_with_stderr_elsewhere_nothing_could_be_seen() -> None:
 
 
 def test_help_offers_the_engines_that_it_takes(capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit, match="^0$"):
+    with pytest.raises(SystemExit, match=r"^0$"):
         main([str(DOT), "--help"])
     out = capsys.readouterr().out
     assert "--engine sparse|stock " in out
-    with pytest.raises(SystemExit, match="^2$"):
+    with pytest.raises(SystemExit, match=r"^2$"):
         main([str(DOT), "--engine", "interpreter"])
     assert "qdbg run" in capsys.readouterr().err
 
