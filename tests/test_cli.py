@@ -193,6 +193,13 @@ def test_help_is_a_command_too(qdbg: Run, arguments: tuple[str, ...]) -> None:
     assert qdbg(*arguments) == (0, wanted)
 
 
+def test_help_for_a_command_that_there_is_not(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main(["help", "nope"])
+    assert ended.value.code == 2
+    assert tuple(capsys.readouterr()) == ("", "qdbg: there is no command 'nope': qdbg help lists them\n")
+
+
 def test_help_has_room_for_every_summary(qdbg: Run) -> None:
     assert "..." not in qdbg("--help")[1].partition("Commands:")[2]
 

@@ -56,6 +56,19 @@ def test_ptx_instructions_are_those_of_the_interpreter_alone(name: str) -> None:
     assert outcome.run(session).ptx_instructions == alone.instructions
 
 
+def test_expanded_calls_count_as_what_they_become() -> None:
+    """operation_table.cu: lanes pick each of three functions, and nothing is a loop.
+
+    So every instruction is issued once: alone those of the four functions, in step with the machine those of
+    the kernel with its calls expanded, up to the call that is left for any other address.
+    """
+    session = of_kernel("divergent/operation_table.cu")
+    functions = session.source.ptx.functions
+    session.proceed()
+    assert session.view().instructions == len(session.kernel.body) - 1
+    assert outcome.alone(session).instructions == sum(len(function.body) for function in functions)
+
+
 #: Two barriers, one for either half of the block: a GPU lets them meet, and so does the interpreter.
 TWO_BARRIERS = """
     setp.gt.u32 %p1, %r1, 63;

@@ -269,6 +269,7 @@ def test_print() -> None:
     session.proceed()
     assert session.describe("out").endswith(": 1 3 6 10")
     assert "l3 10" in session.describe("%r3")
+    assert session.describe("%r1") == "%r1 (folded): l0 (0)  l1 (1)  l2 (2)  l3 (3)"  # the interpreter's
     assert session.describe("%r2") == "%r2 (v0): l0-3 0"  # every lane has counted down
     with pytest.raises(CommandError, match="no register"):
         session.describe("nothing")

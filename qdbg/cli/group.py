@@ -44,6 +44,9 @@ class Commands(click.Group):
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         if args[:1] == ["help"]:
+            asked = args[1:2]
+            if asked and asked[0] not in (*COMMANDS, *OWN_OPTIONS):
+                raise click.UsageError(f"there is no command {asked[0]!r}: qdbg help lists them")
             args = [*args[1:], "--help"]
         if args and args[0] not in COMMANDS and args[0] not in OWN_OPTIONS:
             args = ["debug", *args]

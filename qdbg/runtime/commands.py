@@ -219,5 +219,5 @@ SESSION_COMMANDS: tuple[Command[Session], ...] = (
     Command("right", "", "focus the lane to the right", _turn(1), ("right",), (), opened, True),
     Command("warp-left", "", "the warp before", _turn_warp(-1), _LEFT, (), opened, True),
     Command("warp-right", "", "the warp behind", _turn_warp(1), _RIGHT, (), opened, True),
-    Command("print", "NAME", "a register in every lane, or an array", _print, (), ("x",)),
+    Command("print", "NAME", "a register in every lane, or an array", _print),
 )  # fmt: skip

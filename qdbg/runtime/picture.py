@@ -109,8 +109,12 @@ class Painter:
         if name in self._names:
             rows = self._registers(state, session.trace.lanes, remember=False)
             row = rows[self._names.index(name)]
+            folded = row.place == "folded"
             letter = "t" if len(row.machine) > WARP else "l"
-            texts = [show(v, row.shown_type(lane)) or "?" for lane, v in enumerate(row.machine)]
+            texts = [
+                show(value, row.shown_type(lane)) or (f"({show(known, row.type)})" if folded else "") or "?"
+                for lane, (value, known) in enumerate(zip(row.machine, row.interpreter, strict=True))
+            ]
             return f"{name} ({row.place}): " + "  ".join(_runs(texts, letter))
         for array in self._memory(state, remember=False):
             if array.name == name and array.thread in (None, session.focus):

@@ -174,7 +174,8 @@ class View:
     place, cuda_place: the same, but at a mismatch its line, and at the end that of the last work; focus:
     the thread that is looked at, by its number in the block, which is the machine's lane; active: lanes
     that run; fronts: (PTX line, lane mask) of every group of lanes; covered: PTX lines that cost no pass;
-    tokens: the newest ones, oldest first; passes, instructions: made so far.
+    tokens: the newest ones, oldest first; passes: made so far; instructions: PTX instructions issued so far,
+    once a warp, where an expanded call is what it becomes (`Outcome` counts the launch's own).
     """
 
     title: str

@@ -10,7 +10,6 @@ from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, ClassVar
 
-from rich.text import Text
 from textual import events
 from textual.app import App, ComposeResult
 from textual.binding import Binding, BindingType
@@ -27,8 +26,9 @@ from qdbg.runtime.view import State, View
 from qdbg.ui import runner
 from qdbg.ui.commands import APP_COMMANDS, OPENERS, every_command
 from qdbg.ui.desk import Desk
-from qdbg.ui.header import Activity, StatusLine
-from qdbg.ui.layout import MINIMUM, key_line
+from qdbg.ui.header import Activity, KeyLine, StatusLine
+from qdbg.ui.layout import MINIMUM
+from qdbg.ui.message import MessageLine
 from qdbg.ui.prompt import Prompt
 from qdbg.ui.source import SourcePane
 
@@ -37,6 +37,8 @@ if TYPE_CHECKING:
 
     from qdbg.runtime.session import Session
 
+#: Seconds after which a command that runs is announced.
+BLINK = 0.1
 #: Says in one sentence what an error means, and the exit status that it stands for.
 Describe = Callable[[Exception], tuple[str, int]]
 
@@ -62,7 +64,7 @@ class DebuggerApp(App[int]):
         ),
     ]
 
-    view: reactive[View | None] = reactive(None)
+    view: reactive[View | None] = reactive(None, repaint=False)
     """The newest stop; None until the session is open."""
 
     def __init__(
@@ -84,6 +86,8 @@ class DebuggerApp(App[int]):
         self.desk: Desk = Desk({"ptx": (), "cuda": (), language: lines}, id="body")
         self._early: list[tuple[int, bool]] = []  # breakpoints asked for before the session was open
         self._shape: Size | None = None
+        self._complete = False  # every pane is on the screen
+        self._job = ""  # the command that runs, or ran last
         self._before_prompt: Widget | None = None  # what had the focus when the prompt opened
 
     # -- widgets --------------------------------------------------------------------------------------
@@ -93,11 +97,11 @@ class DebuggerApp(App[int]):
         with Vertical(id="main"):
             yield StatusLine(self.title or "", id="status").data_bind(DebuggerApp.view)
             yield self.desk.data_bind(DebuggerApp.view)
-            yield Static(id="message")
+            yield MessageLine(id="message")
             with Horizontal(id="command"):
                 yield Static("(qdbg) ", id="prompt-name")
                 yield Prompt([c.name for c in every_command()], lambda: self.desk.names, id="prompt")
-            yield Static(id="keys")
+            yield KeyLine(id="keys")
         yield Static(id="tiny")
 
     def on_mount(self) -> None:
@@ -123,8 +127,14 @@ class DebuggerApp(App[int]):
         have, need = f"{size.width}x{size.height}", f"{MINIMUM.width}x{MINIMUM.height}"
         tiny.update(f"terminal too small ({have}): qdbg needs {need}")
         if shown is not None:
-            running = self.session is not None and self.runner.busy
-            base.query_one("#keys", Static).update(key_line(size.width, shown.complete, running))
+            self._complete = shown.complete
+            self._show_keys()
+
+    def _show_keys(self) -> None:
+        """The keys that matter now."""
+        running = self.session is not None and self.query_one(StatusLine).activity is not None
+        width = (self._shape or self.size).width
+        self.query_one(KeyLine).show(width, self._complete, running)
 
     def _busy(self, text: str, fraction: float | None = None) -> None:
         self.query_one(StatusLine).activity = Activity(text, fraction)
@@ -133,9 +143,7 @@ class DebuggerApp(App[int]):
         """Show a sentence; "" shows what is wrong here, if anything is."""
         if not text:
             text, bad = self._trouble(), True
-        message = self.query_one("#message", Static)
-        message.update(Text(text))
-        message.set_class(bad, "bad")
+        self.query_one(MessageLine).say(text, bad)
 
     def _trouble(self) -> str:
         """What went wrong, whatever was said since; "" for nothing."""
@@ -158,6 +166,7 @@ class DebuggerApp(App[int]):
         session = self.session = message.session
         self.desk.set_sources({"ptx": session.ptx_lines, "cuda": session.cuda_lines or ()})
         self._settled(message.view, "")
+        self.arrange()
         for line, cuda in self._early:
             self.toggle(line, cuda)
         if isinstance(self.focused, SourcePane):
@@ -167,7 +176,8 @@ class DebuggerApp(App[int]):
     def on_running(self, message: runner.Running) -> None:
         """Progress of a run."""
         seen = message.glimpse
-        self._busy(f"running  pass {seen.passes:,}  PTX {seen.instructions:,}")
+        if self.runner.busy and self.query_one(StatusLine).activity is not None:
+            self._busy(f"running  pass {seen.passes:,}  PTX {seen.instructions:,}")
 
     def on_stopped(self, message: runner.Stopped) -> None:
         """A job is done."""
@@ -194,7 +204,7 @@ class DebuggerApp(App[int]):
                 view.state, int(view.mismatch is not None)
             )
         self._say(note, bad)
-        self.arrange()
+        self._show_keys()
 
     def _handle_exception(self, error: Exception) -> None:
         """Whatever nobody expected ends the app; `run_debugger` then says it in a sentence."""
@@ -221,7 +231,7 @@ class DebuggerApp(App[int]):
         """Carry a command line out; whatever is wrong with it becomes a sentence."""
         name, argument = parse(line)
         command = lookup(every_command(), name)
-        if self.query_one("#message", Static).has_class("bad"):
+        if self.query_one(MessageLine).has_class("bad"):
             self._say("")  # what was refused before is done with
         if command is None:
             self._say(f"there is no command {name!r}: ? lists them", bad=True)
@@ -234,8 +244,15 @@ class DebuggerApp(App[int]):
             self._beside(lambda session: command.run(session, argument, ALONE))
         elif self.runner.submit(lambda session, control: command.run(session, argument, control)):
             self._say("")
-            self._busy(command.name)
-            self.arrange()
+            # What is over in the blink of an eye is not announced: a key held down must not flicker.
+            self._job = command.name
+            self.set_timer(BLINK, self._still_busy)
+
+    def _still_busy(self) -> None:
+        """What was begun takes a while: say so."""
+        if self.runner.busy and self.query_one(StatusLine).activity is None:
+            self._busy(self._job)
+            self._show_keys()
 
     def _why_not(self, command: Command[object]) -> str:
         if self.view is None:

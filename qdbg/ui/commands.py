@@ -36,6 +36,10 @@ def _pane(app: DebuggerApp, argument: str, control: Control) -> str:
     return app.desk.next_pane(argument)
 
 
+def _memory(app: DebuggerApp, argument: str, control: Control) -> str:
+    return app.desk.seek(argument)
+
+
 _prompt = _plain(lambda app: app.open_prompt(":"))
 _zoom = _plain(lambda app: app.desk.toggle_zoom())
 _format = _plain(lambda app: app.desk.next_format())
@@ -49,6 +53,7 @@ APP_COMMANDS: tuple[Command[DebuggerApp], ...] = (
     Command("cursor", "", "run to the cursor's line", _cursor, ("t",), (), runnable),
     Command("command", "", "the command prompt", _prompt, ("colon",), (), always),
     Command("find", "[TEXT]", "search the source", _find, ("slash",), (), always),
+    Command("memory", "PLACE", "show out[40], shared, 0x1200, or where %rd4 points", _memory, (), ("x",)),
     Command("pane", "[NAME]", "the next pane", _pane, (), (), always),
     Command("zoom", "", "one pane alone, and back", _zoom, ("z",), (), always),
     Command("format", "", "numbers: auto, hex, unsigned, float", _format, ("x",), (), always),

@@ -23,7 +23,7 @@ Sources = dict[str, tuple[str, ...]]
 class Desk(Horizontal):
     """All panes of the debugger.  Methods that a command calls return a note, "" for none."""
 
-    view: reactive[View | None] = reactive(None)
+    view: reactive[View | None] = reactive(None, repaint=False)
     """The newest stop; None until the session is open."""
 
     def __init__(self, sources: Sources, id: str):
@@ -103,6 +103,12 @@ class Desk(Horizontal):
         # The pane may only now be shown, and what is hidden cannot take the focus.
         self.call_after_refresh(self.query_one(f"#{target}").focus)
         return ""
+
+    def seek(self, place: str) -> str:
+        """A place in memory, with the pane that shows it.  Raises CommandError."""
+        note = self.query_one(MemoryPane).seek(place)
+        self.next_pane("memory")
+        return note
 
     def next_format(self) -> str:
         """Another number format in registers and memory."""

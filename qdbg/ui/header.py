@@ -8,9 +8,11 @@ from rich.style import Style
 from rich.text import Text
 from textual.reactive import reactive
 from textual.widget import Widget
+from textual.widgets import Static
 
 from qdbg.compiler.machine.config import WARP
 from qdbg.runtime.view import State, View
+from qdbg.ui.layout import key_line
 from qdbg.ui.source import lane_range
 
 _STYLES = {
@@ -30,6 +32,21 @@ class Activity:
     text: str
     fraction: float | None = None
     failed: bool = False
+
+
+class KeyLine(Static):
+    """The keys that matter now."""
+
+    def __init__(self, id: str):
+        super().__init__(id=id)
+        self._shown = Text()
+
+    def show(self, width: int, complete: bool, running: bool) -> None:
+        """See `layout.key_line`."""
+        keys = key_line(width, complete, running)
+        if keys != self._shown:  # for each new text the screen is laid out again
+            self._shown = keys
+            self.update(keys)
 
 
 class StatusLine(Widget):

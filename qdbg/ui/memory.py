@@ -7,10 +7,12 @@ from typing import ClassVar
 from textual.reactive import reactive
 
 from qdbg.runtime.numbers import show
+from qdbg.runtime.places import arrays_of, locate
 from qdbg.runtime.view import MemoryArray
 from qdbg.ui.pane import Pane, Span, styles
 
-NAME, ADDRESS = 8, 8
+NAME = 8  #: columns for the name of an array, at most
+WORDS = (16, 12, 8, 6, 4, 3, 2, 1)  #: how many a row may have: an address every so many is easy to count
 LEAST = 6  #: columns of a cell: a value, its mark and a space
 
 
@@ -20,7 +22,7 @@ class MemoryPane(Pane):
     Of local memory it shows what the focused thread has.
     """
 
-    COMPONENT_CLASSES: ClassVar[set[str]] = styles("name", "dim", "differs", "changed")
+    COMPONENT_CLASSES: ClassVar[set[str]] = styles("name", "dim", "differs", "changed", "focus")
 
     format: reactive[str] = reactive("auto", init=False)
     """How words are shown, one of `numbers.FORMATS`."""
@@ -30,28 +32,58 @@ class MemoryPane(Pane):
         self.border_title = "Memory"
         self._lines: list[tuple[MemoryArray, int, bool]] = []
         self._cell = LEAST
+        self._name_width = self._address_width = 0  #: columns in front of the words
+        self._step = 1  #: words a row
+        self._sought: tuple[str, int] | None = None  # array and word that somebody asked for
 
     def on_resize(self) -> None:
         """Another width shows another number of words a row."""
         self.changed()
+        if (at := self._sought_row()) is not None:
+            self.reveal(at)
 
     def watch_format(self) -> None:
         """Another format may need other columns."""
         self._cell = LEAST
         self.changed()
 
-    def words_a_row(self) -> int:
-        """The largest power of two that fits, 1 to 16."""
-        fit = (self.scrollable_content_region.width - NAME - ADDRESS) // self._cell
-        return next(n for n in (16, 8, 4, 2, 1) if n <= max(1, fit))
+    def seek(self, place: str) -> str:
+        """Bring a place to the top and mark it, see `places.locate`.  Raises CommandError."""
+        assert self.view is not None
+        array, word = locate(self.view, place)
+        self._sought = array.name, word
+        self.changed()
+        self.call_after_refresh(self._scroll_to_sought)  # the pane may only now be shown
+        return f"{place}: {array.name} at {array.address + 4 * word:#x}"
+
+    def _scroll_to_sought(self) -> None:
+        if (at := self._sought_row()) is not None:
+            self.scroll_to(y=at, animate=False)
+
+    def _sought_row(self) -> int | None:
+        """The row with the word that was asked for; None if there is none."""
+        return next((y for y, (array, first, _) in enumerate(self._lines) if self._seeks(array, first)), None)
+
+    def _seeks(self, array: MemoryArray, first: int) -> bool:
+        """Whether the row from word `first` on has the word that was asked for."""
+        if self._sought is None:
+            return False
+        name, word = self._sought
+        return array.name == name and first <= word < first + self._step
 
     def changed(self) -> None:
         """Lay the rows out: (array, first word, whether it shows the interpreter's words)."""
         # As with registers, columns grow with the values and do not shrink while one steps.
         view = self.view
-        arrays = [a for a in view.memory if a.thread in (None, view.focus)] if view else []
+        arrays = arrays_of(view) if view else []
         self._cell = max([self._cell, *(self._widest(array) + 2 for array in arrays)])
-        step = self.words_a_row()
+        self._name_width = min(NAME, max((len(array.name) + 1 for array in arrays), default=NAME))
+        ends = (f"{array.address + 4 * len(array.machine):#x} " for array in arrays)
+        self._address_width = max(map(len, ends), default=0)
+        # The space behind a row's last cell may be cut off.
+        room = self.scrollable_content_region.width + 1 - self._name_width - self._address_width
+        fit = room // self._cell
+        step = self._step = next(n for n in WORDS if n <= max(1, fit))
         self._lines = []
         for array in arrays:
             differs = array.differs
@@ -59,7 +91,7 @@ class MemoryPane(Pane):
                 self._lines.append((array, first, False))
                 if differs[first : first + step].any():
                     self._lines.append((array, first, True))
-        self.border_title = f"Memory ({self.format})"
+        self.label(f"Memory ({self.format})")
         super().changed()
 
     def rows(self) -> int:
@@ -69,19 +101,24 @@ class MemoryPane(Pane):
     def row(self, y: int) -> list[Span]:
         """Name, address, words."""
         array, first, reference = self._lines[y]
-        name = array.name if first == 0 and not reference else ""
+        named = not reference and (first == 0 or self._seeks(array, first))
+        name = array.name if named else ""
         where = "ref" if reference else f"{array.address + 4 * first:#x}"
-        spans: list[Span] = [(f"{name[: NAME - 1]:<{NAME}}", "name"), (f"{where:<{ADDRESS}}", "dim")]
+        spans: list[Span] = [
+            (f"{name[: self._name_width - 1]:<{self._name_width}}", "name"),
+            (f"{where:<{self._address_width}}", "dim"),
+        ]
         words = array.interpreter if reference else array.machine
         differs = array.differs
-        for index in range(first, min(first + self.words_a_row(), len(words))):
+        for index in range(first, min(first + self._step, len(words))):
             text = self._text(array, words[index]).rjust(self._cell - 2)
             if differs[index]:
                 spans.append((text + "  ", "changed") if reference else (text + "X ", "differs"))
             elif array.changed[index] and not reference:
                 spans.append((text + "! ", "changed"))
             else:
-                spans.append((text + "  ", "dim" if reference else ""))
+                sought = (array.name, index) == self._sought
+                spans.append((text + "  ", "dim" if reference else "focus" if sought else ""))
         return spans
 
     def _widest(self, array: MemoryArray) -> int:

@@ -7,7 +7,7 @@ from typing import ClassVar
 from rich.segment import Segment
 from rich.style import Style
 from textual.binding import Binding, BindingType
-from textual.geometry import Size
+from textual.geometry import Region, Size
 from textual.reactive import reactive
 from textual.scroll_view import ScrollView
 from textual.strip import Strip
@@ -58,6 +58,7 @@ class Pane(ScrollView, can_focus=True, inherit_bindings=False):
         border-subtitle-color: $text-muted;
         scrollbar-size-vertical: 1;
         scrollbar-size-horizontal: 0;
+        scrollbar-gutter: stable;
         background: $background;
         color: $text;
         &:focus { border: round $primary; border-title-color: $text; border-title-style: bold; }
@@ -83,8 +84,12 @@ class Pane(ScrollView, can_focus=True, inherit_bindings=False):
     FIXED: ClassVar[int] = 0
     """Rows at the top that do not scroll."""
 
-    view: reactive[View | None] = reactive(None, init=False)
-    """The newest stop; None until the session is open."""
+    view: reactive[View | None] = reactive(None, init=False, repaint=False)
+    """The newest stop; None until the session is open.  `changed` says what of it to repaint."""
+
+    def __init__(self, id: str):
+        super().__init__(id=id)
+        self._drawn: dict[int, tuple[str, list[Span]]] = {}  # by line of the viewport
 
     def rows(self) -> int:
         """How many lines there are."""
@@ -103,9 +108,12 @@ class Pane(ScrollView, can_focus=True, inherit_bindings=False):
         return 0
 
     def changed(self) -> None:
-        """The content may have changed: repaint."""
+        """The content may have changed: repaint the lines on the screen that did."""
         self.virtual_size = Size(self.width_needed(), self.rows())
-        self.refresh()
+        width, height = self.scrollable_content_region.size
+        for y in range(height):
+            if self._drawn.get(y) != self._line(y):
+                self.refresh(Region(0, y, width, 1))
 
     def watch_view(self) -> None:
         """Repaint at every new picture."""
@@ -122,6 +130,13 @@ class Pane(ScrollView, can_focus=True, inherit_bindings=False):
             self.scroll_to(y=max(0, y - self.FIXED - margin), animate=False)
         elif y > top + height - 1 - margin:
             self.scroll_to(y=y - height + 1 + margin, animate=False)
+
+    def label(self, title: str | None = None, subtitle: str | None = None) -> None:
+        """Set what the border says; None leaves it.  Textual repaints the pane even for the same text."""
+        if title is not None and title != self.border_title:
+            self.border_title = title
+        if subtitle is not None and subtitle != self.border_subtitle:
+            self.border_subtitle = subtitle
 
     def fitting(self, *texts: str) -> str:
         """The first of these texts that the border has room for, else the last."""
@@ -141,12 +156,16 @@ class Pane(ScrollView, can_focus=True, inherit_bindings=False):
 
     def render_line(self, y: int) -> Strip:
         """Line y of the viewport (the Textual line API)."""
-        left, top = self.scroll_offset
+        left = round(self.scroll_x)
         width = self.scrollable_content_region.width
-        base = self.rich_style
-        index = y if y < self.FIXED else y + top
-        if not 0 <= index < self.rows():
-            return Strip.blank(width, base)
-        under = self.style(self.row_style(index), base)
-        spans = [Segment(text, self.style(name, under)) for text, name in self.row(index) if text]
-        return Strip(spans).crop_extend(left, left + width, under)
+        style, spans = self._drawn[y] = self._line(y)
+        under = self.style(style, self.rich_style)
+        if not spans:
+            return Strip.blank(width, under)
+        segments = [Segment(text, self.style(name, under)) for text, name in spans if text]
+        return Strip(segments).crop_extend(left, left + width, under)
+
+    def _line(self, y: int) -> tuple[str, list[Span]]:
+        """Line y of the viewport: the style under it and its spans, none behind the last row."""
+        index = y if y < self.FIXED else y + round(self.scroll_y)
+        return (self.row_style(index), self.row(index)) if 0 <= index < self.rows() else ("", [])

@@ -7,11 +7,11 @@ from typing import ClassVar
 from textual.reactive import reactive
 
 from qdbg.compiler.machine.config import WARP
-from qdbg.runtime.numbers import show
+from qdbg.runtime.numbers import bits_of, show
 from qdbg.runtime.view import RegisterRow, View
 from qdbg.ui.pane import Pane, Span, styles
 
-NARROW = 50  #: columns below which the place of a register is left out
+NARROW = 50  #: columns below which the place of a register may be left out
 LEAST = 8  #: columns of a cell: a value, its mark and a space
 
 
@@ -37,6 +37,10 @@ class RegisterPane(Pane):
         self._rows: list[tuple[RegisterRow, bool]] = []
         self._first = 0
         self._cell = LEAST
+        self._head = self._place = 0  #: columns in front of the first lane; of these, for registers' places
+        self._columns = range(0)
+        #: What of each register was measured last: it is formatted again only when it has changed.
+        self._measured: dict[str, tuple[bytes, bool]] = {}
 
     def on_resize(self) -> None:
         """Another width shows another number of lanes."""
@@ -45,6 +49,7 @@ class RegisterPane(Pane):
     def watch_format(self) -> None:
         """Another format may need other columns."""
         self._cell = LEAST
+        self._measured = {}
         self.changed()
 
     def watch_with_interpreter(self) -> None:
@@ -53,31 +58,9 @@ class RegisterPane(Pane):
 
     # -- layout -----------------------------------------------------------------------------------------
 
-    @property
-    def _narrow(self) -> bool:
-        return self.scrollable_content_region.width < NARROW
-
-    @property
-    def _head(self) -> int:
-        """Columns in front of the first lane."""
-        name = max((len(row.name) for row, _ in self._rows), default=5) + 1
-        return max(7, name) + self._place
-
-    @property
-    def _place(self) -> int:
-        """Columns for where a register lives."""
-        return 0 if self._narrow else max((len(row.place) + 1 for row, _ in self._rows), default=7)
-
     def columns(self) -> range:
-        """The lanes on the screen: as many of the focused warp as fit, the focus lane among them."""
-        if self.view is None:
-            return range(0)
-        fit = max(1, (self.scrollable_content_region.width - self._head) // self._cell)
-        lanes, focus = self.view.lanes, self.view.focus
-        start, end = lanes[0], lanes[-1] + 1
-        first = min(max(self._first, focus - fit + 1), focus)
-        self._first = max(start, min(first, end - fit))
-        return range(self._first, min(end, self._first + fit))
+        """The lanes on the screen."""
+        return self._columns
 
     def changed(self) -> None:
         """Lay the rows out: an interpreter row follows where it is wanted or needed."""
@@ -85,31 +68,67 @@ class RegisterPane(Pane):
         self._rows = []
         for row in view.registers if view else ():
             self._rows.append((row, False))
-            if self.with_interpreter or any(row.differs):
+            if self.with_interpreter or (view and view.mismatch and row.differs.any()):
                 self._rows.append((row, True))
         if view:
             # Columns grow with the values and never shrink while one steps: nothing jumps to and fro.
-            longest = max(
-                (len(self._text(row, lane)) for row in view.registers for lane in view.lanes), default=0
-            )
+            lanes = slice(view.lanes[0], view.lanes[-1] + 1)
+            longest = max((self._longest(row, lanes) for row in view.registers), default=0)
             self._cell = max(self._cell, longest + 2, LEAST + (len(view.lanes) > 10))
+            self._arrange_columns(view)
             of = f" of {view.warps}" if view.warps > 1 else ""
             titles = (f"{what}arp {view.warp}{of} ({self.format})" for what in ("Registers of w", "W"))
-            self.border_title = self.fitting(*titles)
-            shown, count = self.columns(), len(view.lanes)
+            shown, count = self._columns, len(view.lanes)
             partial = len(shown) < count
             folded = any(row.place == "folded" for row in view.registers)
             start = shown.start % WARP
-            lanes = f"lanes {start}-{start + len(shown) - 1} of {count}" if partial else ""
+            part = f"lanes {start}-{start + len(shown) - 1} of {count}" if partial else ""
             legends = ("(4) folded: interpreter's", "(4) folded") if folded else ()
-            self.border_subtitle = self.fitting(*(f"{lanes}  {legend}".strip() for legend in legends), lanes)
+            subtitles = (*(f"{part}  {legend}".strip() for legend in legends), part)
+            self.label(self.fitting(*titles), self.fitting(*subtitles))
         super().changed()
+
+    def _arrange_columns(self, view: View) -> None:
+        """As many lanes of the focused warp as fit, the focus lane among them, and registers' places."""
+        width = self.scrollable_content_region.width + 1  # the space behind the last cell may be cut off
+        name = max(7, *(len(row.name) + 1 for row in view.registers)) if view.registers else 7
+        place = max((len(row.place) + 1 for row in view.registers), default=7)
+        fit = max(1, (width - name) // self._cell)
+        beside = max(1, (width - name - place) // self._cell)
+        # On a narrow pane places are shown where that costs no lane.
+        free = beside == fit and width >= name + place + self._cell
+        self._place = place if width > NARROW or free else 0
+        self._head = name + self._place
+        fit = beside if self._place else fit
+        start, end = view.lanes[0], view.lanes[-1] + 1
+        first = min(max(self._first, view.focus - fit + 1), view.focus)
+        self._first = max(start, min(first, end - fit))
+        self._columns = range(self._first, min(end, self._first + fit))
+
+    def _longest(self, row: RegisterRow, lanes: slice) -> int:
+        """Columns of a register's longest value; 0 if these values were measured before."""
+        folded = row.place == "folded"
+        bits = (row.interpreter if folded else row.machine).bits[lanes]
+        seen = bits.tobytes(), bool(row.short[lanes].any())
+        if self._measured.get(row.name) == seen:
+            return 0
+        self._measured[row.name] = seen
+        type_ = "b32" if seen[1] else row.type
+        if type_.startswith("f") or self.format == "float":
+            extremes = set(bits.tolist())
+        else:
+            # The longest integer is the largest or the smallest, whichever way they are read.
+            unsigned = bits << (64 - bits_of(type_))
+            signed = unsigned.view("<i8")
+            places = (unsigned.argmin(), unsigned.argmax(), signed.argmin(), signed.argmax())
+            extremes = {int(bits[place]) for place in places}
+        return max(len(show(value, type_, self.format)) for value in extremes) + 2 * folded
 
     def watch_view(self) -> None:
         """Repaint, and keep the registers that changed on the screen."""
         super().watch_view()
         for y, (row, _) in enumerate(self._rows):
-            if any(row.differs) or any(row.changed):
+            if row.changed.any() or row.differs.any():
                 self.reveal(y + self.FIXED, margin=0)
 
     # -- rows -------------------------------------------------------------------------------------------
@@ -123,17 +142,16 @@ class RegisterPane(Pane):
         view = self.view
         assert view is not None
         if y == 0:
-            return [self._heading(""), *(self._lane(view, lane) for lane in self.columns())]
+            return [self._heading(""), *(self._lane(view, lane) for lane in self._columns)]
         if y == 1:
-            return [self._heading("active"), *(self._activity(view, lane) for lane in self.columns())]
+            return [self._heading("active"), *(self._activity(view, lane) for lane in self._columns)]
         row, reference = self._rows[y - self.FIXED]
         if reference:
-            return [self._heading("  ref"), *(self._reference(row, lane) for lane in self.columns())]
-        place = "" if self._narrow else row.place
+            return [self._heading("  ref"), *(self._reference(row, lane) for lane in self._columns)]
         return [
             (row.name.ljust(self._head - self._place), "register" if row.live else "dim"),
-            (place.ljust(self._place), "dim"),
-            *(self._value(view, row, lane) for lane in self.columns()),
+            (row.place.ljust(self._place) if self._place else "", "dim"),
+            *(self._value(view, row, lane) for lane in self._columns),
         ]
 
     def _heading(self, text: str) -> Span:

@@ -123,7 +123,7 @@ class SourcePane(Pane):
     def _show_where(self) -> None:
         """Where the lanes of the focused warp stand, as far as there is room for it."""
         if self.view is not None and self.language == "ptx":
-            self.border_subtitle = self.fitting(*_where(self.view))
+            self.label(subtitle=self.fitting(*_where(self.view)))
 
     def find(self, needle: str, direction: int = 1) -> bool:
         """Move the cursor to the next line that holds `needle` (case ignored); False if none does."""

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
 import blocks
 import fakes
 import pytest
+from driver import SMALL, WIDE, Debugger, app, debugger, message, press, shown_line, until, visible
 from fakes import LINE, STORE_LINE, SUM_LINE
 from textual import events
 from textual.app import App
 from textual.pilot import Pilot
+from textual.strip import Strip
 from textual.widgets import Static
 
 from qdbg.cli.failure import Exit, Failure, describe
@@ -26,67 +26,11 @@ from qdbg.ui import run_debugger
 from qdbg.ui.app import DebuggerApp
 from qdbg.ui.header import StatusLine
 from qdbg.ui.memory import MemoryPane
+from qdbg.ui.pane import Pane
 from qdbg.ui.registers import RegisterPane
 from qdbg.ui.runner import Report
 from qdbg.ui.source import SourcePane
 from qdbg.ui.tokens import TokenPane
-
-Debugger = Pilot[int]
-WIDE, SMALL = (160, 50), (80, 24)
-
-
-@asynccontextmanager
-async def debugger(
-    open_session: Callable[[Report], Session] = lambda report: fakes.session(),
-    size: tuple[int, int] = WIDE,
-    wait: bool = True,
-) -> AsyncIterator[Debugger]:
-    """The app on a terminal of that size, at its first stop."""
-    app = DebuggerApp(open_session, "countdown.cu", fakes.CUDA, "cuda", describe)
-    async with app.run_test(size=size) as pilot:
-        if wait:
-            await until(pilot, lambda: app.view is not None)
-            await pilot.pause()
-        yield pilot
-        app.runner.close()
-        assert app.runner.join(5)
-
-
-async def until(pilot: Debugger, condition: Callable[[], bool]) -> None:
-    """Wait for something that another thread brings about."""
-    for _ in range(200):
-        await pilot.pause(0.01)
-        if condition():
-            return
-    raise AssertionError(f"it never happened; the screen says {message(pilot)!r}")
-
-
-async def press(pilot: Debugger, *keys: str) -> None:
-    """Press keys, each after the machine has stopped again."""
-    for key in keys:
-        await pilot.press(key)
-        await until(pilot, lambda: not app(pilot).runner.busy)
-        await pilot.pause()
-
-
-def app(pilot: Debugger) -> DebuggerApp:
-    assert isinstance(pilot.app, DebuggerApp)
-    return pilot.app
-
-
-def message(pilot: Debugger) -> str:
-    return str(pilot.app.screen_stack[0].query_one("#message", Static).content)
-
-
-def shown_line(pilot: Debugger) -> int | None:
-    view = app(pilot).view
-    assert view is not None
-    return view.line
-
-
-def visible(pilot: Debugger) -> set[str]:
-    names = ("ptx", "cuda", "registers", "memory", "tokens")
-    return {n for n in names if pilot.app.query_one(f"#{n}").region.area > 0}
 
 
 async def test_steps_and_shows_values() -> None:
@@ -292,7 +236,7 @@ async def test_interrupt_and_go_on() -> None:
     async with debugger(lambda report: fakes.session(engine=Slow(TINY))) as pilot:
         await pilot.press("c")
         await until(pilot, lambda: len(app(pilot).session.tokens) >= 20)  # type: ignore[union-attr]
-        assert "ctrl+c interrupt" in str(pilot.app.query_one("#keys", Static).content)
+        await until(pilot, lambda: "ctrl+c interrupt" in str(pilot.app.query_one("#keys", Static).content))
         await pilot.press("ctrl+c")
         Slow.gate.set()
         await until(pilot, lambda: not app(pilot).runner.busy)
@@ -496,6 +440,35 @@ async def test_focus_moves_without_changing_anything_else() -> None:
         assert after.focus == 2
         assert after.registers is before.registers
         assert "►lane 2" in pilot.app.query_one(RegisterPane).text()
+
+
+async def test_a_stop_repaints_what_changed_and_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Loading a parameter moves the machine by a PTX line, and that is all there is to see of it."""
+    async with debugger() as pilot:
+        painted: list[tuple[str | None, int]] = []
+        original = Pane.render_line
+
+        def render_line(pane: Pane, y: int) -> Strip:
+            painted.append((pane.id, y))
+            return original(pane, y)
+
+        monkeypatch.setattr(Pane, "render_line", render_line)
+        await press(pilot, "s")
+        assert shown_line(pilot) == LINE["mov.u32 %r1, %tid.x"]
+        assert {name for name, _ in painted} <= {"ptx", "registers"}
+        assert sum(name == "registers" for name, _ in painted) <= 1  # %rd1, which the interpreter has now
+
+
+async def test_places_of_registers_are_shown_where_they_cost_no_lane() -> None:
+    async with debugger(size=SMALL) as pilot:
+        pane = pilot.app.query_one(RegisterPane)
+        await press(pilot, *"sss")
+        row = next(line for line in pane.text().splitlines() if line.startswith("%r2"))
+        assert row.split() == ["%r2", "1!", "2!", "3!"]
+        await press(pilot, *"xxx")  # as floats: one lane fits, and more than seven columns are left
+        row = next(line for line in pane.text().splitlines() if line.startswith("%r2"))
+        assert row.split() == ["%r2", "v0", "1.4013e-45!"]
+        assert len(row) <= pane.scrollable_content_region.width + 1
 
 
 async def test_search() -> None:
