@@ -20,7 +20,7 @@ from qdbg.compiler.hardware.schedule import FOREVER, ballast_dimensions, is_atte
 from qdbg.compiler.hardware.signals import Linear, Signal, equals, total
 from qdbg.compiler.hardware.simulate import SimulationError, Simulator
 from qdbg.compiler.machine.build import machine
-from qdbg.compiler.machine.config import NANO, TINY
+from qdbg.compiler.machine.config import NANO, TINY, MachineConfig
 
 #: Conditions of each row of a head.
 Rows = dict[int, Sequence[Linear]]
@@ -148,19 +148,20 @@ def test_ballast_is_an_exact_power_of_four(hidden: int) -> None:
 
 
 @pytest.mark.parametrize("config", [NANO, TINY])
-def test_schedule_keeps_order_and_dimensions_apart(config) -> None:  # type: ignore[no-untyped-def]
+def test_schedule_keeps_order_and_dimensions_apart(config: MachineConfig) -> None:
     built = machine(config)
     layout = built.schedule
     times: dict[Unit | Head, int] = {u: 2 * layer + 1 for layer, units in layout.units.items() for u in units}
     times |= {h: 2 * layer for layer, heads in layout.heads.items() for h in heads}
     assert not any(is_attention(layer) for layer in layout.heads)
     assert all(len(heads) <= layout.heads_per_layer for heads in layout.heads.values())
+    complete: dict[Signal, int] = {}  # when the last of a signal's writers has written
+    for node, time in times.items():
+        for signal in node.outputs if isinstance(node, Head) else node.drives:
+            complete[signal] = max(time, complete.get(signal, -1))
     for node, time in times.items():
         for signal in node.inputs:
-            writers = [
-                t for n, t in times.items() if signal in (n.outputs if isinstance(n, Head) else n.drives)
-            ]
-            assert max(writers, default=-1) < time
+            assert complete.get(signal, -1) < time
             assert layout.lives[signal].start < time <= layout.lives[signal].end
     by_dimension: dict[int, list[Signal]] = {}
     for signal, life in layout.lives.items():
