@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 from hypothesis import HealthCheck, Phase, assume, given, settings
 from lowered import emulate
-from programs import FEATURES, Case, programs
+from programs import FEATURES, WAITS, Case, programs
 from ptx_runner import interpreter
 
 from qdbg.compiler.lowering import LoweringError
@@ -78,6 +78,12 @@ def test_lanes_that_exchange_values(case: Case) -> None:
 @settings(quick, max_examples=40)
 @given(programs(max_block=64, size=18, depth=2, also=FEATURES))
 def test_programs_of_everything(case: Case) -> None:
+    agree(case, NANO)
+
+
+@settings(quick, max_examples=25)
+@given(programs(max_block=40, size=10, depth=2, also=(WAITS,)))
+def test_threads_that_wait_for_each_other(case: Case) -> None:
     agree(case, NANO)
 
 

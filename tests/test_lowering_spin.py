@@ -87,6 +87,72 @@ def test_each_lane_waits_for_the_one_before(threads: int, first: int) -> None:
     assert result.array("out").tolist() == [1] * first + [n + 2 - first for n in range(first, threads)]
 
 
+#: All threads but the first wait until that has opened a gate.
+GATE = """
+    setp.eq.u32 %p1, %r0, 0; @!%p1 bra $GATE; st.volatile.global.u32 [%d1+12], 1; bra $OPEN;
+    $GATE: ld.volatile.global.u32 %r1, [%d1+12]; setp.eq.u32 %p2, %r1, 0; @%p2 bra $GATE;
+    $OPEN:
+"""
+
+
+def chain(label: str, marks: int) -> str:
+    """Each thread waits for the one before to mark its word of `out`, from byte `marks` on, and adds it."""
+    return f"""
+        mul.wide.u32 %d3, %r0, 4; add.s64 %d4, %d2, %d3; setp.eq.u32 %p1, %r0, 0; @%p1 bra ${label}_GO;
+    ${label}: ld.volatile.global.u32 %r1, [%d4+{marks - 4}]; setp.eq.u32 %p2, %r1, 0; @%p2 bra ${label};
+        add.u32 %r3, %r3, %r1;
+    ${label}_GO: or.b32 %r1, %r3, 1; st.volatile.global.u32 [%d4+{marks}], %r1;
+    """
+
+
+def chained(values: list[int]) -> list[int]:
+    """What the threads of a chain have in the end who come with such values."""
+    found = values[:1]
+    for value in values[1:]:
+        found.append(value + (found[-1] | 1))
+    return found
+
+
+@pytest.mark.parametrize("threads", [5, 40])
+def test_lanes_that_have_come_back_to_a_loop_go_on_with_those_that_have_not(threads: int) -> None:
+    """The lock lies between two other loops that wait, and a thread counts how often it tries."""
+    body = f"""{GATE}
+    $TAKE: atom.global.cas.b32 %r1, [%d1], 0, 1; setp.eq.u32 %p3, %r1, 0; @%p3 bra $TAKEN;
+        red.global.add.u32 [%d1+4], 1; bra $TAKE;
+    $TAKEN: ld.volatile.global.u32 %r5, [%d1+8]; add.u32 %r5, %r5, 1; st.volatile.global.u32 [%d1+8], %r5;
+        {RELEASE} mov.u32 %r3, %r0; {chain("NEXT", 4)} st.global.u32 [%d4+{4 * threads + 4}], %r3; ret;"""
+    arguments = f"lock = u32[4]; out = u32[{2 * threads + 1}]"
+    result = emulate(kernel(POINTERS + body, arguments, block=str(threads)))
+    assert result.trap is None
+    assert result.array("lock")[2] == threads
+    assert result.array("out").tolist()[threads + 1 :] == chained(list(range(threads)))
+
+
+@pytest.mark.parametrize("threads", [8, 40])
+def test_lanes_that_wait_while_others_are_rounds_behind(threads: int) -> None:
+    """Threads come to a lock one after the other; odd ones wait behind it for three more to come there."""
+    behind = "".join(f"st.global.u32 [%d2+{4 * (threads + n)}], 1;" for n in range(3))
+    result = run(
+        f"""{behind} mov.u32 %r3, %r0; {chain("NEXT", 0)} mov.u32 %r6, 0;
+    $TRY: atom.global.cas.b32 %r4, [%d1], 0, 1; setp.ne.u32 %p3, %r4, 0; @%p3 bra $TRIED;
+        ld.volatile.global.u32 %r5, [%d1+4]; add.u32 %r5, %r5, 1; st.volatile.global.u32 [%d1+4], %r5;
+        {RELEASE} mov.u32 %r6, 1;
+    $TRIED: setp.eq.u32 %p3, %r6, 0; @%p3 bra $TRY;
+        and.b32 %r4, %r0, 1; setp.eq.u32 %p4, %r4, 0; @%p4 bra $EVEN;
+    $ODD: ld.volatile.global.u32 %r4, [%d4+12]; setp.eq.u32 %p3, %r4, 0; @%p3 bra $ODD;
+        add.u32 %r3, %r3, 7; bra $END;
+    $EVEN: mad.lo.u32 %r3, %r3, 5, 11; st.global.u32 [%d4+{4 * threads + 12}], %r0;
+    $END: st.global.u32 [%d4+{8 * threads + 12}], %r3; ret;""",
+        f"lock = u32[2]; out = u32[{3 * threads + 3}]",
+        threads,
+    )
+    came = chained(list(range(threads)))
+    assert result.array("lock").tolist() == [0, threads]
+    assert result.array("out")[2 * threads + 3 :].tolist() == [
+        v + 7 if n % 2 else 5 * v + 11 for n, v in enumerate(came)
+    ]
+
+
 @pytest.mark.parametrize("threads", [4, 12])
 def test_a_ticket_lock_serves_in_order(threads: int) -> None:
     """Lanes draw tickets in order, so each one's turn tells its number."""

@@ -4,7 +4,7 @@ A kernel works on eight 32-bit variables and four predicates a thread.  It reads
 writes 12 words of `out` that are the thread's own: the first eight receive the variables when it returns.
 Control flow is structured (if, else, short circuit, switch, loops with break and continue, early return)
 and depends on the thread unless it is drawn to depend on the launch only.  What else a kernel may contain is
-named by `also`: the elements of `FEATURES`.
+named by `also`: the elements of `FEATURES`, and `WAITS`.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ from dataclasses import dataclass
 
 from hypothesis import strategies as st
 
-from programs import atomics, functions, spaces, warps
+from programs import atomics, functions, spaces, waits, warps
 from programs.sizes import CONSTANTS, INPUTS, OWN, PREDICATES, VARIABLES
 from programs.writer import Writer
 
-__all__ = ["FEATURES", "Case", "programs"]
+__all__ = ["FEATURES", "WAITS", "Case", "programs"]
 
 FEATURES = {
     "integers": "the whole integer instruction set, 8 to 64 bits",
@@ -28,6 +28,8 @@ FEATURES = {
     "barriers": "barriers that count threads or reduce predicates, and `spaces`",
     "atomics": "atomic operations on global and shared memory",
 }
+#: Not among `FEATURES`, as it takes many tokens: loops in which threads wait for each other.
+WAITS = "waits"
 #: Threads of a launch whose arrays and local memory fit the machine.
 _MOST_THREADS = 128
 #: Blocks of several warps; and of one warp whose lanes are a power of two, so that shuffles stay within it.
@@ -70,7 +72,7 @@ def programs(
     writer.statements(depth, top=True)
     word = st.one_of(st.sampled_from(CONSTANTS), st.integers(0, 0xFFFFFFFF))
     inputs = draw(st.lists(word, min_size=INPUTS, max_size=INPUTS))
-    modules = {"spaces": spaces, "warps": warps, "atomics": atomics}
+    modules = {"spaces": spaces, "warps": warps, "atomics": atomics, WAITS: waits}
     parts = [module for name, module in modules.items() if name in also]
     arrays = f"inp = u32{inputs}, out = u32[{threads * blocks * OWN}], n = {draw(st.integers(0, 5))}"
     text = "\n".join([
@@ -83,7 +85,7 @@ def programs(
         *writer.lines,
         _TAIL,
     ])  # fmt: skip
-    written = ("out", *(("totals",) if "atomics" in also else ()))
+    written = ("out", *["totals"] * ("atomics" in also), *["marks", "kept"] * (WAITS in also))
     return Case(text, block, grid, written)
 
 

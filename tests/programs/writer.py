@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from hypothesis import strategies as st
 
-from programs import atomics, barriers, integers, spaces, warps
+from programs import atomics, barriers, integers, spaces, waits, warps
 from programs.sizes import CONSTANTS, INPUTS, OWN, PREDICATES, VARIABLES
 
 _BINARY = (
@@ -25,7 +25,7 @@ class Writer:
 
     budget: statements that are left to draw; threads: of a block; also: which of `FEATURES` to draw from;
     memory: whether the global arrays are there; loops: the labels of the loops around, inner last; functions:
-    what may be called.
+    what may be called; chains: how many there are in which threads wait for each other, see `waits`.
     """
 
     draw: st.DrawFn
@@ -36,6 +36,7 @@ class Writer:
     lines: list[str] = field(default_factory=list)
     loops: list[tuple[str, str]] = field(default_factory=list)
     functions: list[str] = field(default_factory=list)
+    chains: int = 0
     fresh: int = 0
 
     def label(self) -> str:
@@ -92,6 +93,7 @@ class Writer:
         kinds += [spaces.together] * ("spaces" in self.also)
         kinds += [barriers.together] * ("barriers" in self.also)
         kinds += [warps.together, warps.apart] * ("warps" in self.also)
+        kinds += [waits.together] * ("waits" in self.also)
         if self.below(2 if len(kinds) > 1 else 6) == 0:
             self.put(*self.draw(st.sampled_from(kinds))(self))
 
@@ -101,12 +103,13 @@ class Writer:
             simple += [self.load, self.store, self.guarded]
         if self.functions:
             simple.append(self.call)
-        for name, part in (("spaces", spaces.statement), ("atomics", atomics.statement)):
+        parts = {"spaces": spaces.statement, "atomics": atomics.statement, "waits": waits.statement}
+        for name, part in parts.items():
             if name in self.also:
                 simple.append(lambda part=part: self.put(*part(self)))  # type: ignore[misc]
         nested = (self.branch, self.branch, self.loop, self.short_circuit, self.switch)
         # Nobody leaves where lanes still have to meet.
-        alone = not self.also & {"warps", "barriers"}
+        alone = not self.also & {"warps", "barriers", "waits"}
         leaving = (self.leave_loop, *[self.leave] * alone) if depth < 3 else ()
         kind = self.draw(st.sampled_from((*simple, *(nested if depth else ()), *leaving)))
         if kind in nested:

@@ -17,8 +17,10 @@ from itertools import combinations
 
 from qdbg.compiler.lowering.barriers import Barriers
 from qdbg.compiler.lowering.frontier import Frontier
-from qdbg.compiler.lowering.ir import LoweringError, Stop
+from qdbg.compiler.lowering.ir import Branch, LoweringError, Stop
+from qdbg.compiler.lowering.layout import Graph
 from qdbg.compiler.machine.isa import Pattern
+from qdbg.compiler.ptx.cfg_graph import reachable
 
 Edge = tuple[int, int]
 
@@ -51,8 +53,8 @@ class Scopes:
     """The divergence bits of a program.
 
     patterns[n]: the pattern of block n; leaves: the edges on which lanes write a 0, with its slot;
-    clears[n]: the slots that block n forgets at its end; sets[n]: those that it sets to 1 instead, for a
-    barrier to check; elsewhere[n]: the patterns of lanes that a barrier at the start of block n checks for.
+    clears[n]: the slots that block n forgets at its end; sets[n]: those that it sets to 1 instead, in its own
+    lanes only; elsewhere[n]: the patterns of lanes that a barrier at the start of block n checks for.
     """
 
     patterns: list[Pattern]
@@ -97,10 +99,9 @@ def assign_scopes(frontier: Frontier, slots: int) -> Scopes:
     clears: dict[int, list[int]] = {}
     sets: dict[int, list[int]] = {}
     for scope in scopes:
-        if scope.clears:
-            (sets if barriers.contested & scope.ones else clears).setdefault(scope.opener, []).append(
-                scope.slot
-            )
+        for node in [scope.opener] * scope.clears + [scope.target] * _stays(frontier.graph, scope, leaves):
+            sparing = barriers.contested & scope.ones or _disturbs(frontier, node, scope, scopes)
+            (sets if sparing else clears).setdefault(node, []).append(scope.slot)
     patterns = [_pattern(n, scopes) for n in range(len(frontier.graph.blocks))]
     elsewhere = {n: _elsewhere(n, scopes, barriers) for n in barriers.contested}
     return Scopes(patterns, {edge: slot[edge[1]] for edge in leaves}, clears, sets, elsewhere)
@@ -128,6 +129,37 @@ def _assign_slots(frontier: Frontier, scopes: list[Scope]) -> int:
         scope.slot = next(slot for slot in range(len(scopes)) if slot not in taken)
         placed.append((span, scope))
     return max((scope.slot + 1 for scope in scopes), default=0)
+
+
+def _stays(graph: Graph, scope: Scope, leaves: set[Edge]) -> bool:
+    """Whether lanes that had to wait for the target would still have a 0 in a block that asks for a 1.
+
+    So it is where the target starts a loop whose rounds take turns, unless they come by the opener again, or
+    by a branch to the target, which writes the bit of every lane.
+    """
+
+    def writes(node: int) -> bool:
+        left = [target for target in sorted(graph.successors[node]) if (node, target) in leaves]
+        branches = isinstance(graph.blocks[node].end, Branch)
+        return node == scope.opener or (branches and left[:1] == [scope.target])
+
+    onwards = [() if writes(node) else successors for node, successors in enumerate(graph.successors)]
+    return not scope.ones.isdisjoint(reachable(onwards, [scope.target], range(len(onwards))))
+
+
+def _disturbs(frontier: Frontier, node: int, scope: Scope, scopes: list[Scope]) -> bool:
+    """Whether a CLR in a block would forget bits that lanes of another round of a loop still need.
+
+    Where rounds take turns, lanes wait in the middle of the loop for others that are in front of them.
+    """
+    loops = [loop for loop in frontier.graph.rounds if loop.late and node in loop]
+    waiting = frontier.into[node] - {node}
+    return any(
+        other.slot == scope.slot and other.opener in loop
+        for loop in loops
+        for other in scopes
+        if other is not scope and not waiting.isdisjoint(other.span(frontier)[1:])
+    )
 
 
 def _together(frontier: Frontier, scopes: list[Scope]) -> tuple[int, int] | None:
