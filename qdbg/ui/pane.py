@@ -90,6 +90,7 @@ class Pane(ScrollView, can_focus=True, inherit_bindings=False):
     def __init__(self, id: str):
         super().__init__(id=id)
         self._drawn: dict[int, tuple[str, list[Span]]] = {}  # by line of the viewport
+        self._mixed: dict[tuple[str, Style], Style] = {}  # see `style`
 
     def rows(self) -> int:
         """How many lines there are."""
@@ -151,8 +152,15 @@ class Pane(ScrollView, can_focus=True, inherit_bindings=False):
         """The rich style of a span on a line whose own style is `under`."""
         if not name:
             return under
-        style = self.get_component_rich_style(f"pane--{name}")
-        return style if name in _OPAQUE else style + Style(bgcolor=under.bgcolor)
+        if (name, under) not in self._mixed:
+            style = self.get_component_rich_style(f"pane--{name}")
+            self._mixed[name, under] = style if name in _OPAQUE else style + Style(bgcolor=under.bgcolor)
+        return self._mixed[name, under]
+
+    def notify_style_update(self) -> None:
+        """Another theme: nothing of the old one's styles is left."""
+        super().notify_style_update()
+        self._mixed = {}
 
     def render_line(self, y: int) -> Strip:
         """Line y of the viewport (the Textual line API)."""

@@ -497,6 +497,12 @@ async def test_formats_and_theme() -> None:
         assert "0000000a" in pilot.app.query_one(MemoryPane).text()
         await press(pilot, "T")
         assert pilot.app.theme == "textual-light"
+        pane = pilot.app.query_one("#ptx", SourcePane)
+        light = [segment.style for segment in pane.render_line(1)]
+    async with debugger() as pilot:
+        pilot.app.theme = "textual-light"  # from the start
+        await press(pilot, "c", "x")
+        assert [segment.style for segment in pilot.app.query_one("#ptx", SourcePane).render_line(1)] == light
 
 
 async def test_interpreter_rows() -> None:
