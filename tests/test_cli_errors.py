@@ -197,6 +197,15 @@ def test_unsupported_instruction_traps_when_it_is_executed(qdbg: Run, tmp_path: 
     assert qdbg("run", "k.cu", "--engine", "emulator")[0] == 0
 
 
+def test_a_special_register_that_is_lacking_is_named(qdbg: Run, tmp_path: Path) -> None:
+    source = "// qdbg: launch k<<<1, 4>>>(x = u64[4])\n"
+    source += "__global__ void k(unsigned long long *x) { x[threadIdx.x] = clock64(); }\n"
+    (tmp_path / "k.cu").write_text(source)
+    assert_fails(
+        qdbg("run", "k.cu", "--engine", "emulator"), 3, "k.cu:2: ", "lacks the special register `%clock64`"
+    )
+
+
 def test_trap_names_line_lane_and_reason(qdbg: Run) -> None:
     """The store of out_of_bounds.cu; thread 5 is the first whose word does not exist."""
     kernel = FAULTS / "out_of_bounds.cu"

@@ -70,8 +70,12 @@ def trap_sentence(prepared: Prepared, trace: Trace) -> str:
     lane, reason, pc = trace.trap
     thread = thread_index(lane, prepared.bound.block)
     who = "warp {} lane {}".format(*divmod(lane, WARP))
-    sentence = f"{who} (thread {thread}, block {trace.block}) trapped: {_REASONS[reason]}"
     index = Correspondence(trace.program, prepared.bound.kernel).trapping(pc)
+    why = _REASONS[reason]
+    if reason is Trap.UNSUPPORTED and index in trace.program.lacking:
+        lacking = trace.program.lacking[index]
+        why = f"this version of the machine lacks {lacking}; --engine interpreter may run it"
+    sentence = f"{who} (thread {thread}, block {trace.block}) trapped: {why}"
     if index is None:
         return f"{prepared.source.path}: {sentence}"
     instruction = prepared.bound.kernel.body[index]
