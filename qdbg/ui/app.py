@@ -13,10 +13,9 @@ from typing import TYPE_CHECKING, ClassVar
 from textual import events
 from textual.app import App, ComposeResult
 from textual.binding import Binding, BindingType
-from textual.containers import Horizontal, Vertical
+from textual.containers import Vertical
 from textual.geometry import Size
 from textual.reactive import reactive
-from textual.widget import Widget
 from textual.widgets import Static
 
 from qdbg.runtime.breakpoints import BreakpointError
@@ -29,7 +28,7 @@ from qdbg.ui.desk import Desk
 from qdbg.ui.header import Activity, KeyLine, StatusLine
 from qdbg.ui.layout import MINIMUM
 from qdbg.ui.message import MessageLine
-from qdbg.ui.prompt import Prompt
+from qdbg.ui.prompt import CommandLine, Prompt
 from qdbg.ui.source import SourcePane
 
 if TYPE_CHECKING:
@@ -88,7 +87,6 @@ class DebuggerApp(App[int]):
         self._shape: Size | None = None
         self._complete = False  # every pane is on the screen
         self._job = ""  # the command that runs, or ran last
-        self._before_prompt: Widget | None = None  # what had the focus when the prompt opened
 
     # -- widgets --------------------------------------------------------------------------------------
 
@@ -98,9 +96,12 @@ class DebuggerApp(App[int]):
             yield StatusLine(self.title or "", id="status").data_bind(DebuggerApp.view)
             yield self.desk.data_bind(DebuggerApp.view)
             yield MessageLine(id="message")
-            with Horizontal(id="command"):
-                yield Static("(qdbg) ", id="prompt-name")
-                yield Prompt([c.name for c in every_command()], lambda: self.desk.names, id="prompt")
+            yield CommandLine(
+                [c.name for c in every_command()],
+                lambda: self.desk.names,
+                lambda: self.desk.source,
+                id="command",
+            )
             yield KeyLine(id="keys")
         yield Static(id="tiny")
 
@@ -320,28 +321,15 @@ class DebuggerApp(App[int]):
 
     def open_prompt(self, kind: str, text: str = "") -> str:
         """Type a command (":") or a search ("/")."""
-        self.query_one("#prompt-name", Static).update("(qdbg) " if kind == ":" else "find   ")
-        if not isinstance(self.focused, Prompt):
-            self._before_prompt = self.focused
-        prompt = self.query_one(Prompt)
-        prompt.open(kind, text)
-        prompt.screen.set_focus(prompt)  # at once, unlike `focus`: the next key is the prompt's
+        self.query_one(CommandLine).open(kind, text)
         return ""
 
     def on_prompt_entered(self, message: Prompt.Entered) -> None:
         """A line was typed."""
-        self.on_prompt_left()
         if message.kind == "/":
             self._attempt(lambda: self.desk.find(message.text))
         elif message.text:
             self.execute(message.text)
-
-    def on_prompt_left(self) -> None:
-        """Back to the pane that had the focus."""
-        self.query_one("#prompt-name", Static).update("(qdbg) ")
-        pane = self._before_prompt
-        pane = pane if pane is not None and pane.display else self.desk.source
-        pane.screen.set_focus(pane)
 
     def action_back_pane(self) -> None:
         """Shift+tab in a pane."""

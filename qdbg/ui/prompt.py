@@ -1,14 +1,17 @@
-"""The command prompt: one line with history and completion."""
+"""The command line: a prompt with history and completion, and what is asked for in front of it."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
+from textual.app import ComposeResult
 from textual.binding import Binding
+from textual.containers import Horizontal
 from textual.message import Message
 from textual.suggester import Suggester
-from textual.widgets import Input
+from textual.widget import Widget
+from textual.widgets import Input, Static
 
 
 class _Completer(Suggester):
@@ -83,3 +86,46 @@ class Prompt(Input):
         self._at = len(lines)
         self.value = ""
         self.post_message(self.Entered(text, self.kind))
+
+
+class CommandLine(Horizontal):
+    """The prompt and its name.  Whoever had the focus when it was opened gets it back afterwards."""
+
+    _COMMAND, _SEARCH = "(qdbg) ", "find   "
+
+    def __init__(
+        self,
+        commands: Iterable[str],
+        names: Callable[[], Iterable[str]],
+        home: Callable[[], Widget],
+        id: str,
+    ):
+        """commands, names: what to complete words from; home: gets the focus if nobody else can."""
+        super().__init__(id=id)
+        self._label = Static(self._COMMAND, id="prompt-name")
+        self._prompt = Prompt(commands, names, id="prompt")
+        self._home = home
+        self._before: Widget | None = None
+
+    def compose(self) -> ComposeResult:
+        """One line."""
+        yield self._label
+        yield self._prompt
+
+    def open(self, kind: str, text: str) -> None:
+        """See `Prompt.open`; moves the focus."""
+        if not isinstance(self.app.focused, Prompt):
+            self._before = self.app.focused
+        self._label.update(self._COMMAND if kind == ":" else self._SEARCH)
+        self._prompt.open(kind, text)
+        self._prompt.screen.set_focus(self._prompt)  # at once, unlike `focus`: the next key is the prompt's
+
+    def on_prompt_left(self) -> None:
+        """Back to the pane that had the focus."""
+        self._label.update(self._COMMAND)
+        pane = self._before if self._before is not None and self._before.display else self._home()
+        self.screen.set_focus(pane)
+
+    def on_prompt_entered(self) -> None:
+        """The same, before the line is carried out."""
+        self.on_prompt_left()
