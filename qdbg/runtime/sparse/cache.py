@@ -26,7 +26,8 @@ def load_packed(checkpoint: Path) -> Packed:
     anew (and kept, where the folder can be written).  Raises CheckpointFormatError."""
     key = _key(checkpoint)
     kept = checkpoint / NAME
-    with suppress(*_DAMAGED), np.load(kept) as stored:
+    # Opened here, since numpy leaves it open where the file is damaged.
+    with suppress(*_DAMAGED), kept.open("rb") as file, np.load(file) as stored:
         if stored["key"].item() == key:
             return _unflatten({name: stored[name] for name in stored.files})
     packed = pack(checkpoint)
