@@ -48,6 +48,15 @@ def test_an_index_counts_elements_and_a_place_words(tmp_path: Path, text: str, e
     assert word == element * array.dtype.itemsize // 4
 
 
+def test_shared_memory_has_addresses_of_its_own(tmp_path: Path) -> None:
+    """Those that a kernel computes count from the start of the block's shared memory."""
+    view = blocks.started(blocks.prepared(tmp_path, "bytes")).view()
+    (shared,) = (array for array in view.memory if array.name == "shared")
+    assert found(view, "0x4") == found(view, str(shared.address + 4)) == ("shared", 1)
+    with pytest.raises(CommandError, match="is in no array"):
+        locate(view, str(shared.machine.nbytes))
+
+
 @pytest.mark.parametrize(
     ("text", "sentence"),
     [

@@ -7,6 +7,7 @@ import re
 from qdbg.runtime.commands import CommandError
 from qdbg.runtime.view import MemoryArray, View
 
+SHARED = "shared"  #: the name of shared memory among the arrays
 _PLACE = re.compile(r"(?P<name>[%$\w]+)\s*(?:\[\s*(?P<index>\w+)\s*\])?")
 
 
@@ -14,7 +15,8 @@ def locate(view: View, text: str) -> tuple[MemoryArray, int]:
     """The array that a place is in, and the number of its 32-bit word there.
 
     `NAME[INDEX]` is an element of an array, counted in the array's own type; a number is an address, and
-    so is a register: what it holds in the focused lane.  Raises CommandError.
+    so is a register: what it holds in the focused lane.  An address in no array may be one of shared memory,
+    whose own addresses start at 0.  Raises CommandError.
     """
     arrays = arrays_of(view)
     match = _PLACE.fullmatch(text)
@@ -34,6 +36,9 @@ def locate(view: View, text: str) -> tuple[MemoryArray, int]:
     for array in arrays:
         if array.address <= address < array.address + array.machine.nbytes:
             return array, (address - array.address) // 4
+    for array in arrays:
+        if array.name == SHARED and address < array.machine.nbytes:
+            return array, address // 4
     raise CommandError(f"{address:#x} is in no array: {_names(arrays)}")
 
 
