@@ -68,6 +68,13 @@ def test_run_json_has_every_promised_key(qdbg: Run, engine: str) -> None:
     assert report["warnings"] == []
 
 
+def test_a_trapped_launch_is_exact_as_far_as_it_came(qdbg: Run) -> None:
+    status, out = qdbg("run", KERNELS / "faults" / "out_of_bounds.cu", "--engine", "emulator")
+    assert status == 3
+    assert out.endswith(", exact up to the trap\n")
+    assert qdbg("run", DOT, "--engine", "emulator")[1].endswith(", exact, as expected\n")
+
+
 UNORDERED = """// qdbg: launch k<<<1, 32>>>(out = i32[32])
 __global__ void k(int *out)
 {

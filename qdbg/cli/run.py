@@ -215,7 +215,8 @@ def summary(report: dict[str, Any]) -> list[str]:
         figures.append(f"{report['tokens']:,} tokens after a prompt of {report['prompt_tokens']:,}")
     figures.append(f"{report['seconds']:.2f} s")
     if report["exact"] is not None:
-        figures.append("exact" if report["exact"] else "NOT exact")
+        reach = " up to the trap" if report["trap"] else ""
+        figures.append(f"exact{reach}" if report["exact"] else "NOT exact")
     if report["expected"] is not None:
         figures.append("as expected" if report["expected"] else "NOT as expected")
     return [*lines, f"{report['kernel']} on {report['engine']}: {', '.join(figures)}"]
