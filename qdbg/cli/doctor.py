@@ -16,7 +16,7 @@ from pathlib import Path
 
 import click
 
-from qdbg.cli.failure import Exit, first_of
+from qdbg.cli.failure import Exit, complain, first_of
 from qdbg.cli.options import json_option
 
 #: Packages whose version decides what a kernel's run looks like.
@@ -52,9 +52,7 @@ def doctor(as_json: bool) -> int:
         for finding in findings:
             mark = {True: "ok", False: "FAIL", None: "-"}[finding.ok]
             click.echo(f"{mark:>4}  {finding.name:{width}}  {finding.detail}")
-    sys.stdout.flush()
-    for sentence in wrong:
-        click.echo(f"qdbg: {sentence}", err=True)
+    complain(wrong)
     return int(Exit.MISMATCH if wrong else Exit.OK)
 
 

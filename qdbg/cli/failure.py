@@ -106,6 +106,13 @@ def first_of(sentences: Iterable[str]) -> dict[str, str]:
     return {} if sentence is None else {"error": sentence}
 
 
+def complain(sentences: Iterable[str]) -> None:
+    """Print the failures of such a command, behind what it has printed."""
+    sys.stdout.flush()
+    for sentence in sentences:
+        click.echo(f"qdbg: {sentence}", err=True)
+
+
 def report(sentence: str, status: Exit, as_json: bool) -> int:
     """Print the failure, once for people and, with --json, once for programs."""
     sentence = " ".join(sentence.split("\n")) if as_json else sentence

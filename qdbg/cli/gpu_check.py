@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from qdbg.cli.failure import Exit, Failure, describe, first_of, worst
+from qdbg.cli.failure import Exit, Failure, complain, describe, first_of, worst
 from qdbg.cli.options import json_option
 from qdbg.cli.progress import progress_line
 from qdbg.cli.verify import kernel_paths
@@ -94,9 +94,7 @@ def gpu_check(kernels: tuple[Path, ...], output: Path, as_json: bool) -> int:
     else:
         _print_table(every, f"{gpu.name}, compute capability {report['compute_capability']}")
         click.echo(f"report: {output}")
-    sys.stdout.flush()
-    for sentence in sentences:
-        click.echo(f"qdbg: {sentence}", err=True)
+    complain(sentences)
     return worst(checked.status for checked in every)
 
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import click
 
-from qdbg.cli.failure import Exit, Failure, describe, first_of, worst
+from qdbg.cli.failure import Exit, Failure, complain, describe, first_of, worst
 from qdbg.cli.progress import COMPILING, progress_line, tell_note
 from qdbg.cli.run import generated, run_launch
 from qdbg.compiler.machine.config import NANO
@@ -59,8 +59,7 @@ def run_all(
     for number, result in enumerate(results, 1):
         for warning in result.report.get("warnings", ()):
             click.echo(f"qdbg: warning: launch {number}: {warning['message']}", err=True)
-    for sentence in wrong:
-        click.echo(f"qdbg: {sentence}", err=True)
+    complain(wrong)
     return worst(result.status for result in results)
 
 

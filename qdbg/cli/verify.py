@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import os
-import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
@@ -18,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
 import click
 
-from qdbg.cli.failure import Exit, Failure, describe, first_of, worst
+from qdbg.cli.failure import Exit, Failure, complain, describe, first_of, worst
 from qdbg.cli.options import DEFAULT_ENGINE, MODELS, json_option, max_passes_option, stock_options
 from qdbg.cli.progress import COMPILING, progress_line, tell_note
 from qdbg.cli.verify_report import nothing_tested, print_table, report
@@ -97,9 +96,7 @@ def verify(
         click.echo(json.dumps(report(results, engine, checkpoint, seconds) | first_of(sentences)))
     else:
         print_table(results, engine, seconds)
-    sys.stdout.flush()
-    for sentence in sentences:
-        click.echo(f"qdbg: {sentence}", err=True)
+    complain(sentences)
     return status
 
 

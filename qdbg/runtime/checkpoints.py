@@ -232,7 +232,7 @@ def _prune(path: Path) -> None:
 
 
 def keep_newest(cache: Path, marks: str) -> None:
-    """Remove folders of the cache but for a few; `marks`: files in them whose time says when it was used."""
+    """Remove folders of the cache but for a few; `marks`: files in them, whose times say which are newest."""
     for mark in sorted(cache.glob(marks), key=lambda m: m.stat().st_mtime, reverse=True)[KEPT:]:
         shutil.rmtree(mark.parent, ignore_errors=True)
 

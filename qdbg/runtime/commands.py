@@ -80,10 +80,11 @@ def lookup(commands: Iterable[Command[Target]], name: str) -> Command[Target] | 
 
 def _count(argument: str) -> int:
     """A repeat count, 1 where none is given."""
-    return _number(argument or "1", "a count", 1)
+    return whole_number(argument or "1", "a count", 1)
 
 
-def _number(text: str, what: str, least: int = 0) -> int:
+def whole_number(text: str, what: str, least: int = 0) -> int:
+    """A whole number as a person writes it; what: "a line".  Raises CommandError."""
     if not text:
         raise CommandError(f"give {what}, a whole number")
     try:
@@ -102,7 +103,7 @@ def _line(session: Session, argument: str) -> tuple[int, bool]:
         raise CommandError(f"{argument!r} is not a line; write 24 or cu:6")
     if not number:
         raise CommandError("give a line: 24 for PTX, cu:6 for CUDA")
-    return _number(number, "a line", 1), kind in ("cu", "cuda")
+    return whole_number(number, "a line", 1), kind in ("cu", "cuda")
 
 
 def _step(session: Session, argument: str, control: Control) -> str:
@@ -151,7 +152,7 @@ def _back(session: Session, argument: str, control: Control) -> str:
 
 
 def _history(session: Session, argument: str, control: Control) -> str:
-    return session.keep_history(_number(argument, "a number of megabytes") if argument else None)
+    return session.keep_history(whole_number(argument, "a number of megabytes") if argument else None)
 
 
 def _restart(session: Session, argument: str, control: Control) -> str:
@@ -173,7 +174,7 @@ def _delete(session: Session, argument: str, control: Control) -> str:
 
 
 def _lane(session: Session, argument: str, control: Control) -> str:
-    return session.set_focus(_number(argument, "a lane"))
+    return session.set_focus(whole_number(argument, "a lane"))
 
 
 def _turn(by: int) -> Callable[[Session, str, Control], str]:

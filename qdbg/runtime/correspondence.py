@@ -32,7 +32,8 @@ class Correspondence:
     def __init__(self, program: Program, kernel: Function):
         self.kernel = kernel
         self._program = program
-        rank = _ranks(kernel)
+        self.flow = ControlFlow(kernel)
+        rank = _ranks(self.flow)
         self.anchor: tuple[int | None, ...] = tuple(
             max(i.ptx, key=rank.__getitem__) if i.ptx and i.op not in _STEERING else None
             for i in program.code
@@ -120,7 +121,7 @@ class Correspondence:
     @cached_property
     def _predecessors(self) -> list[tuple[int, ...]]:
         """The instructions from which control may come to each instruction."""
-        blocks = ControlFlow(self.kernel).blocks
+        blocks = self.flow.blocks
         before: list[tuple[int, ...]] = [(n - 1,) for n in range(len(self.kernel.body))]
         for block in blocks:
             if block.start < block.end:
@@ -162,10 +163,9 @@ def _accesses(instruction: Instruction) -> bool:
     return instruction.opcode in ("ld", "ldu", "st", "atom", "red") and not instruction.has("param", "const")
 
 
-def _ranks(kernel: Function) -> list[int]:
+def _ranks(flow: ControlFlow) -> list[int]:
     """The place of every instruction in control-flow order, in which a definition comes before its uses."""
-    flow = ControlFlow(kernel)
-    rank = [0] * len(kernel.body)
+    rank = [0] * len(flow.function.body)
     place = 0
     for number in flow.order:
         block = flow.blocks[number]

@@ -16,7 +16,7 @@ from qdbg.runtime.launch_private import private_memory
 from qdbg.runtime.numbers import bits_of, show
 from qdbg.runtime.state import MachineState
 from qdbg.runtime.trace import Event, meaning
-from qdbg.runtime.view import MemoryArray, RegisterRow, TokenLine, Values, View
+from qdbg.runtime.view import SHARED, MemoryArray, RegisterRow, TokenLine, Values, View
 from qdbg.runtime.walk import half
 
 if TYPE_CHECKING:
@@ -36,9 +36,8 @@ class Painter:
 
     def __init__(self, session: Session):
         self._session = session
-        self._flow = ControlFlow(session.kernel)
         self._names = _in_order_of_definition(session)
-        self._live = _liveness(self._flow, self._names)
+        self._live = _liveness(session.map.flow, self._names)
         self._private = private_memory(session.bound)
         self._machine = Registers(session, self._names)
         self._before, self._memory_before = NOTHING
@@ -117,7 +116,7 @@ class Painter:
             ]
             return f"{name} ({row.place}): " + "  ".join(_runs(texts, letter))
         for array in self._memory(state, remember=False):
-            if array.name == name and array.thread in (None, session.focus):
+            if array.name == name and array.seen_by(session.focus):
                 found = elements(array)
                 rest = f" … ({len(found)} in all)" if len(found) > PRINTED else ""
                 return f"{name} at {array.address:#x}: " + " ".join(map(str, found[:PRINTED])) + rest
@@ -173,7 +172,7 @@ class Painter:
         private, words = self._private, np.dtype("<i4")
         flat = [(a.name, a.address, a.size, a.data.dtype) for a in bound.allocations]
         if bound.shared_bytes:
-            flat.append(("shared", bound.shared_base, bound.shared_bytes, words))
+            flat.append((SHARED, bound.shared_base, bound.shared_bytes, words))
         reference = lockstep.words()
         arrays = []
         for name, address, size, dtype in flat:

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import re
 
-from qdbg.runtime.commands import CommandError
-from qdbg.runtime.view import MemoryArray, View
+from qdbg.runtime.commands import CommandError, whole_number
+from qdbg.runtime.view import SHARED, MemoryArray, View
 
-SHARED = "shared"  #: the name of shared memory among the arrays
 _PLACE = re.compile(r"(?P<name>[%$\w]+)\s*(?:\[\s*(?P<index>\w+)\s*\])?")
 
 
@@ -26,7 +25,7 @@ def locate(view: View, text: str) -> tuple[MemoryArray, int]:
     array = next((a for a in arrays if a.name == name), None)
     if array is not None:
         count = array.machine.nbytes // array.dtype.itemsize
-        at = _integer(index or "0", "an index")
+        at = whole_number(index or "0", "an index")
         if not 0 <= at < max(count, 1):
             raise CommandError(f"{name} has no element {at}: its {count} are numbered from 0")
         return array, at * array.dtype.itemsize // 4
@@ -43,8 +42,8 @@ def locate(view: View, text: str) -> tuple[MemoryArray, int]:
 
 
 def arrays_of(view: View) -> list[MemoryArray]:
-    """The arrays that the focused thread sees: of local memory its own."""
-    return [array for array in view.memory if array.thread in (None, view.focus)]
+    """The arrays that the focused thread sees."""
+    return [array for array in view.memory if array.seen_by(view.focus)]
 
 
 def _address(view: View, name: str, arrays: list[MemoryArray]) -> int:
@@ -53,19 +52,12 @@ def _address(view: View, name: str, arrays: list[MemoryArray]) -> int:
     if row is None:
         if not name[0].isdigit():
             raise CommandError(f"there is no array and no register {name!r}: {_names(arrays)}")
-        return _integer(name, "an address")
+        return whole_number(name, "an address")
     value = row.machine[view.focus]
     value = row.interpreter[view.focus] if value is None else value
     if value is None:
         raise CommandError(f"{name} has no value yet in this lane")
     return value
-
-
-def _integer(text: str, what: str) -> int:
-    try:
-        return int(text, 0)
-    except ValueError:
-        raise CommandError(f"{text!r} is not {what}; give a whole number") from None
 
 
 def _names(arrays: list[MemoryArray]) -> str:

@@ -114,6 +114,10 @@ class RegisterRow:
         return "b32" if self.short[lane] else self.type
 
 
+#: The name of shared memory among the arrays.
+SHARED = "shared"
+
+
 @dataclass(frozen=True, eq=False)
 class MemoryArray:
     """An array of the launch, or other memory, as 32-bit words; `interpreter` is shaped as `machine`.
@@ -130,6 +134,10 @@ class MemoryArray:
     changed: NDArray[np.bool_]
     exact: bool
     thread: int | None = None
+
+    def seen_by(self, thread: int) -> bool:
+        """Whether a thread sees it: of local memory its own."""
+        return self.thread in (None, thread)
 
     @property
     def differs(self) -> NDArray[np.bool_]:

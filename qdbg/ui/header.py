@@ -37,15 +37,10 @@ class Activity:
 class KeyLine(Static):
     """The keys that matter now."""
 
-    def __init__(self, id: str):
-        super().__init__(id=id)
-        self._shown = Text()
-
     def show(self, width: int, complete: bool, running: bool) -> None:
         """See `layout.key_line`."""
         keys = key_line(width, complete, running)
-        if keys != self._shown:  # for each new text the screen is laid out again
-            self._shown = keys
+        if keys != self.content:  # for each new text the screen is laid out again
             self.update(keys)
 
 

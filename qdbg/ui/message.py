@@ -22,9 +22,8 @@ class MessageLine(Static):
     """
 
     def __init__(self, id: str):
-        super().__init__(id=id)
-        self._said: str = ""
-        self._shown = ""
+        super().__init__(Text(), id=id)
+        self._said = ""
 
     def say(self, text: str, bad: bool = False) -> None:
         """Show a sentence, "" for none; bad: it says what is wrong."""
@@ -39,7 +38,6 @@ class MessageLine(Static):
     def _fit(self) -> None:
         width = max(1, self.app.size.width - 2)
         cut = textwrap.wrap(self._said, width, max_lines=LINES, placeholder=" …")
-        text = "\n".join(cut) if cut and cut[-1].endswith(" …") else self._said
-        if text != self._shown:  # for each new text the screen is laid out again
-            self._shown = text
-            self.update(Text(text))
+        text = Text("\n".join(cut) if cut and cut[-1].endswith(" …") else self._said)
+        if text != self.content:  # for each new text the screen is laid out again
+            self.update(text)

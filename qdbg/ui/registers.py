@@ -38,7 +38,7 @@ class RegisterPane(Pane):
         self._first = 0
         self._cell = LEAST
         self._head = self._place = 0  #: columns in front of the first lane; of these, for registers' places
-        self._columns = range(0)
+        self._columns = range(0)  #: the lanes on the screen
         #: What of each register was measured last: it is formatted again only when it has changed.
         self._measured: dict[str, tuple[bytes, bool]] = {}
 
@@ -57,10 +57,6 @@ class RegisterPane(Pane):
         self.changed()
 
     # -- layout -----------------------------------------------------------------------------------------
-
-    def columns(self) -> range:
-        """The lanes on the screen."""
-        return self._columns
 
     def changed(self) -> None:
         """Lay the rows out: an interpreter row follows where it is wanted or needed."""

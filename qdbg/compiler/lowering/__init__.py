@@ -103,16 +103,12 @@ def _scoped(blocks: Blocks, slots: int) -> tuple[frozenset[str], Frontier, Scope
     They stay in the order of the source unless that takes more bits than there are: then lanes wait as
     little as possible, and where that is not enough, some of them wait in one place.
     """
-
-    def tried() -> tuple[frozenset[str], Frontier, Scopes]:
-        graph = Graph(blocks)
-        uniform, frontier = uniform_registers(graph, Liveness(graph))
-        return uniform, frontier, assign_scopes(frontier, slots)
-
     failures: list[TooDeep] = []
     while True:
+        graph = Graph(blocks)
+        uniform, frontier = uniform_registers(graph, Liveness(graph))
         try:
-            return tried()
+            return uniform, frontier, assign_scopes(frontier, slots)
         except TooDeep as error:
             if failures and error.together is not None and len(failures) <= _SHARED_WAYS:
                 share_way(blocks, error.together, range(min(error.together)))

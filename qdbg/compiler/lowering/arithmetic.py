@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from qdbg.compiler.lowering.ir import Value
+from qdbg.compiler.lowering.ir import NEGATIVE, Value
 from qdbg.compiler.lowering.translation import Translation
 from qdbg.compiler.lowering.types import Type, Unsupported, scalar, types
 from qdbg.compiler.lowering.wide import ZERO, Wide
@@ -13,7 +13,6 @@ from qdbg.compiler.ptx.ir import Instruction, Operand
 
 #: The virtual register of the carry flag CC.CF: 0 or 1, after a subtraction the borrow.
 CARRY = "CC.CF"
-_NEGATIVE = Cond.LT | Cond.SIGNED
 
 
 class Arithmetic(Translation):
@@ -87,7 +86,7 @@ class Arithmetic(Translation):
         other = self.op(Op.XOR, a, b) if subtracts else self.op(Op.XOR, total, b)
         overflow = self.op(Op.AND, self.op(Op.XOR, total, a), other)
         limit = self.op(Op.XOR, self.op(Op.SHRS, total, 31), 1 << 31)
-        return self.op(Op.SEL, limit, total, self.op(Op.SET, overflow, 0, cond=_NEGATIVE))
+        return self.op(Op.SEL, limit, total, self.op(Op.SET, overflow, 0, cond=NEGATIVE))
 
     # --- products ------------------------------------------------------------------------------------
 
@@ -172,7 +171,7 @@ class Arithmetic(Translation):
         kind = scalar(i, wide=True)
         if kind.bits == 64:
             value = self.wide(i.operands[1], kind)
-            negative = self.op(Op.SET, value.high, 0, cond=_NEGATIVE)
+            negative = self.op(Op.SET, value.high, 0, cond=NEGATIVE)
             return self.finish(i, self.math.select(self.math.negated(value), value, negative), kind)
         word = self.word(i.operands[1], kind)
         cond = Cond.GT | Cond.SIGNED

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from qdbg.compiler.lowering.ir import MASK, Value
+from qdbg.compiler.lowering.ir import MASK, NEGATIVE, Value
 from qdbg.compiler.lowering.translation import Translation
 from qdbg.compiler.lowering.types import Type, Unsupported, scalar
 from qdbg.compiler.lowering.wide import Wide, constant
@@ -12,7 +12,6 @@ from qdbg.compiler.machine.isa import Cond, Op
 from qdbg.compiler.ptx.ir import Immediate, Instruction
 
 LOGIC = {"and": Op.AND, "or": Op.OR, "xor": Op.XOR}
-_NEGATIVE = Cond.LT | Cond.SIGNED
 _U32 = Type("u", 32)
 
 
@@ -180,7 +179,7 @@ class Bits(Translation):
         The base itself counts; for n = 0 it is the only one looked at.  All ones where there is none.
         """
         mask, base, n = (self.low(operand) for operand in i.operands[1:4])
-        down = self.op(Op.SET, n, 0, cond=_NEGATIVE)
+        down = self.op(Op.SET, n, 0, cond=NEGATIVE)
         mask = self.op(Op.SEL, self.op(Op.BREV, mask), mask, down)
         base = self.op(Op.SEL, self.op(Op.SUB, base, addend=31), base, down)
         span = self.op(Op.SEL, MASK, 1, self.op(Op.SET, n, 0, cond=Cond.LT | Cond.GT))

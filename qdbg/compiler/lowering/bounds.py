@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import NamedTuple
 
-from qdbg.compiler.lowering.ir import LANE, Blocks, Operation, Value, copy_of
+from qdbg.compiler.lowering.ir import LANE, NEGATIVE, Blocks, Operation, Value, copy_of
 from qdbg.compiler.machine.alu import BYTES, signed
 from qdbg.compiler.machine.isa import PURE_OPS, Cond, Op, Width
 
@@ -25,7 +25,6 @@ class Bound(NamedTuple):
 _ANYTHING = Bound()
 _NOTHING = Bound(0, 1)  #: the set {0}, and where iteration starts
 _LANE_NUMBER = Bound(7, 8)
-_NEGATIVE = Cond.LT | Cond.SIGNED
 
 
 def use_bounds(blocks: Blocks) -> None:
@@ -120,7 +119,7 @@ def _improved(o: Operation, bound: Callable[[Value], Bound]) -> Operation:
     if o.op not in PURE_OPS or o.held or o.once or o.dst is None or o.copied is not None:
         return o
     a, zero = bound(o.a), _result(o, bound).unsigned == 0
-    negative = o.op is Op.SET and o.b == 0 and o.cond == _NEGATIVE and a.unsigned < 32
+    negative = o.op is Op.SET and o.b == 0 and o.cond == NEGATIVE and a.unsigned < 32
     if zero or negative:
         return copy_of(o.dst, 0, o.ptx, o.result)
     covered = o.op is Op.AND and isinstance(o.b, int) and ((1 << a.unsigned) - 1) & ~o.b == 0

@@ -40,9 +40,8 @@ class Fields(Translation):
             field = self.op(Op.AND, self.op(Op.SHRU, word, place), (1 << min(length, 32)) - 1)
             return self.finish(i, field, kind)
         if not kind.signed:
-            outside = self.op(Op.SHL, MASK, length)
-            field = self.op(Op.AND, self.op(Op.SHRU, word, place), self.builder.complement(outside))
-            return self.finish(i, field, kind)
+            ones = self._ones(length)
+            return self.finish(i, self.op(Op.AND, self.op(Op.SHRU, word, place), ones), kind)
         if place == 0 and length in (8, 16):
             return self.finish(i, self.builder.extended(word, Type("s", length)), kind)
         # The field goes to the top and comes down with its sign; a length of 0 shifts everything out.
@@ -65,12 +64,16 @@ class Fields(Translation):
     def _extracted(self, a: Wide, place: Value, length: Value, kind: Type) -> Wide:
         shifted = self.math.shift_right(a, place, kind.signed)
         if not kind.signed:
-            return self.math.each(Op.AND, shifted, self._ones(length))
+            return self.math.each(Op.AND, shifted, self._wide_ones(length))
         most = self._at_most(length, 64)
         rest = 64 - most if isinstance(most, int) else self.op(Op.SUB, most, c=64)
         return self.math.shift_right(self.math.shift_left(shifted, rest), rest, True)
 
-    def _ones(self, length: Value) -> Wide:
+    def _ones(self, length: Value) -> Value:
+        """The `length` low bits of 32."""
+        return self.builder.complement(self.op(Op.SHL, MASK, length))
+
+    def _wide_ones(self, length: Value) -> Wide:
         """The `length` low bits of 64."""
         if isinstance(length, int):
             return constant((1 << min(length, 64)) - 1)
@@ -82,7 +85,7 @@ class Fields(Translation):
         place, length = self._byte(self.low(i.operands[3])), self._byte(self.low(i.operands[4]))
         if kind.bits == 64:
             a, b = self.wide(i.operands[1], kind), self.wide(i.operands[2], kind)
-            field = self.math.shift_left(self._ones(length), place)
+            field = self.math.shift_left(self._wide_ones(length), place)
             if isinstance(place, int) and isinstance(length, int):
                 field = constant((1 << length) - 1 << place)
             shifted = self.math.shift_left(a, place)
@@ -91,7 +94,7 @@ class Fields(Translation):
         if isinstance(place, int) and isinstance(length, int):
             mask: Value = ((1 << length) - 1 << place) & MASK
         else:
-            mask = self.op(Op.SHL, self.builder.complement(self.op(Op.SHL, MASK, length)), place)
+            mask = self.op(Op.SHL, self._ones(length), place)
         return self.finish(i, self._blend(self.op(Op.SHL, word, place), into, mask), kind)
 
     def _blend(self, a: Value, b: Value, mask: Value) -> Value:
@@ -103,8 +106,7 @@ class Fields(Translation):
         place, length = self.low(i.operands[1]), self.low(i.operands[2])
         if i.has("wrap"):
             place, length = self.op(Op.AND, place, 31), self.op(Op.AND, length, 31)
-        ones = self.builder.complement(self.op(Op.SHL, MASK, length))
-        self.finish(i, self.op(Op.SHL, ones, place), Type("u", 32))
+        self.finish(i, self.op(Op.SHL, self._ones(length), place), Type("u", 32))
 
     def _extend(self, i: Instruction) -> None:
         """The low bits, so many as b says, extended; all of a from 32 on, or b modulo 32 (PTX ISA, szext)."""
@@ -113,9 +115,8 @@ class Fields(Translation):
         if i.has("wrap"):
             length = self.op(Op.AND, length, 31)
         if not kind.signed:
-            ones = self.builder.complement(self.op(Op.SHL, MASK, length))
-            return self.finish(i, self.op(Op.AND, word, ones), kind)
-        spare = self.op(Op.SUB, self.op(Op.PICK, length, 32, cond=Cond.LT), c=32)
+            return self.finish(i, self.op(Op.AND, word, self._ones(length)), kind)
+        spare = self.op(Op.SUB, self._at_most(length, 32), c=32)
         return self.finish(i, self.op(Op.SHRS, self.op(Op.SHL, word, spare), spare), kind)
 
     def _copysign(self, i: Instruction) -> None:

@@ -12,6 +12,8 @@ from dataclasses import dataclass, field, replace
 from qdbg.compiler.machine.isa import Cond, Op, Trap, Width
 
 MASK = 0xFFFFFFFF
+#: As the condition of a word and 0: it is negative.
+NEGATIVE = Cond.LT | Cond.SIGNED
 Axes = tuple[int, int, int]
 
 

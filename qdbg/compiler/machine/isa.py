@@ -121,8 +121,6 @@ ADDRESS_OPS = frozenset({Op.ADD, Op.ADDH, Op.LD, Op.LDA, Op.ST, Op.HOLD})
 CONDITION_OPS = frozenset({Op.PICK, Op.SET, Op.CBR, Op.UBR, Op.CHOOSE})
 #: Operations that read memory.
 LOADS = frozenset({Op.LD, Op.LDA, Op.HOLD})
-
-
 #: In the field of a register: it is a uniform one.
 UNIFORM = 0x80
 
